@@ -22,14 +22,14 @@ pub struct Arguments {
 /// The sub-commands. Each is described at its options, which `--help` prints.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    Serve(serve::Options),
-    Bench(Box<bench::options::Options>),
-    Cli(Box<shell::options::Options>),
-    Check(check::Options),
-    Migrate(Box<migrate::options::Options>),
-    Doctor(Box<doctor::options::Options>),
-    Tour(tour::Options),
-    Reference(reference::Options),
+    Serve(serve::ServeOptions),
+    Bench(Box<bench::options::BenchOptions>),
+    Cli(Box<shell::options::ShellOptions>),
+    Check(check::CheckOptions),
+    Migrate(Box<migrate::options::MigrateOptions>),
+    Doctor(Box<doctor::options::DoctorOptions>),
+    Tour(tour::TourOptions),
+    Reference(reference::ReferenceOptions),
 }
 
 /// The command of this process and which of its options were typed; `Err` when there is nothing more to do.

@@ -68,7 +68,7 @@ fn main() -> ExitCode {
     };
     match command {
         Command::Serve(options) => serve::run(&options),
-        Command::Bench(options) if options.workload.is_some() && !options.list => workload::run(&options),
+        Command::Bench(options) if options.document.workload.is_some() && !options.list => workload::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Cli(options) => shell::run(&options, &typed),
         Command::Check(options) => check::run(&options),

@@ -33,14 +33,14 @@ Examples:
 /// Runs the documents' workloads on an embedded engine and prints the figures, in under a minute
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Options {
+pub struct TourOptions {
     /// Print one JSON array at the end instead of tables
     #[arg(long)]
     pub json: bool,
 }
 
 /// Does the tour; the exit code is 1 when a step failed.
-pub fn run(options: &Options) -> ExitCode {
+pub fn run(options: &TourOptions) -> ExitCode {
     let start = Instant::now();
     match walk(options) {
         Ok(false) => {
@@ -63,7 +63,7 @@ pub fn run(options: &Options) -> ExitCode {
 }
 
 /// Does all of it; false when Ctrl-C came before the end.
-fn walk(options: &Options) -> Result<bool, String> {
+fn walk(options: &TourOptions) -> Result<bool, String> {
     let mut table = Table::new(options.json);
     let interrupt = Interrupt::watch().map_err(|error| error.to_string())?;
     let client = embedded(&mut table).map_err(|error| error.to_string())?;

@@ -32,7 +32,7 @@ use cases::{Case, DATA, Fill};
 use generator::Outcome;
 use lane::Share;
 use meter::Meter;
-use options::{Mode, Options};
+use options::{BenchOptions, Mode, Output};
 use report::{Format, Report, Setting};
 use template::Numbers;
 
@@ -47,7 +47,7 @@ const FILL_CLIENTS: usize = 4;
 
 /// Runs the tests that the options name; the exit code is 1 when a test could not be completed, and 130 when Ctrl-C ended
 /// one. Where nothing but Ctrl-C can end it (`-l`, `-I`), it is 0.
-pub fn run(options: &Options) -> ExitCode {
+pub fn run(options: &BenchOptions) -> ExitCode {
     if options.list {
         for case in cases::CASES {
             output::line(format_args!("{:<12} {}", case.name, case.words().join(" ")));
@@ -63,7 +63,7 @@ pub fn run(options: &Options) -> ExitCode {
     }
 }
 
-fn try_run(options: &Options) -> Result<ExitCode, String> {
+fn try_run(options: &BenchOptions) -> Result<ExitCode, String> {
     if let Some(Mode::Sweep(options)) = &options.mode {
         return sweep::run(options);
     }
@@ -72,20 +72,20 @@ fn try_run(options: &Options) -> Result<ExitCode, String> {
         affinity::confine(list)?;
     }
     descriptors::raise_limit();
-    if options.idle {
+    if options.generator.idle {
         let (endpoint, login) = options.address.resolve(options.dbnum)?;
-        let login = Login { tracking: options.enable_tracking, ..login };
-        return idle::run(&endpoint, &login, options.clients).map(|()| ExitCode::SUCCESS);
+        let login = Login { tracking: options.generator.enable_tracking, ..login };
+        return idle::run(&endpoint, &login, options.load.clients).map(|()| ExitCode::SUCCESS);
     }
     let mut session = Session::new(options)?;
     session.run()?;
-    let is_cut = session.interrupt.is_heard() && !options.endless;
+    let is_cut = session.interrupt.is_heard() && !options.generator.endless;
     Ok(if is_cut { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }
 
 /// One run of the program: the server, its contents, and the destination of the figures.
 struct Session<'a> {
-    options: &'a Options,
+    options: &'a BenchOptions,
     endpoint: Endpoint,
     login: Login,
     meter: Option<Meter>,
@@ -95,16 +95,16 @@ struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    fn new(options: &'a Options) -> Result<Self, String> {
+    fn new(options: &'a BenchOptions) -> Result<Self, String> {
         let (endpoint, login) = options.address.resolve(options.dbnum)?;
         let meter = Meter::find(&endpoint, &login).map_err(|error| cannot_connect(&endpoint, &error))?;
-        let format = match options {
-            Options { json: true, .. } => Format::Json,
-            Options { csv: true, .. } => Format::Csv,
-            Options { quiet: true, .. } => Format::Quiet,
+        let format = match &options.output {
+            Output { json: true, .. } => Format::Json,
+            Output { csv: true, .. } => Format::Csv,
+            Output { quiet: true, .. } => Format::Quiet,
             _ => Format::Full,
         };
-        let report = Report::new(io::stdout(), format, options.precision.into());
+        let report = Report::new(io::stdout(), format, options.output.precision.into());
         let interrupt = Interrupt::watch().map_err(|error| error.to_string())?;
         Ok(Self { options, endpoint, login, meter, interrupt, report, filled: Vec::new() })
     }
@@ -118,7 +118,7 @@ impl<'a> Session<'a> {
                 Some((title, request)) => self.test(title, request.clone())?,
                 None => cases.iter().try_for_each(|case| self.named(case))?,
             }
-            if !self.options.endless || self.interrupt.is_heard() {
+            if !self.options.generator.endless || self.interrupt.is_heard() {
                 return self.report.finish().map_err(|error| error.to_string());
             }
         }
@@ -133,7 +133,7 @@ impl<'a> Session<'a> {
         let title = words.iter().map(|word| String::from_utf8_lossy(word)).collect::<Vec<_>>().join(" ");
         let value = self.value();
         let mut words: Vec<Vec<u8>> = words.into_iter().map(|word| fill_in(word, &value)).collect();
-        if self.options.last_from_stdin {
+        if self.options.generator.last_from_stdin {
             let mut last = Vec::new();
             io::stdin().read_to_end(&mut last).map_err(|error| error.to_string())?;
             words.push(last);
@@ -147,14 +147,14 @@ impl<'a> Session<'a> {
         if self.interrupt.is_heard() {
             return Ok(());
         }
-        if let (true, Some(fill)) = (self.options.fill, case.fill) {
+        if let (true, Some(fill)) = (self.options.generator.fill, case.fill) {
             self.fill(fill)?;
         }
         self.test(case.title, case.request(&self.value()))
     }
 
     fn value(&self) -> Vec<u8> {
-        vec![b'x'; self.options.data_size as usize]
+        vec![b'x'; self.options.load.data_size as usize]
     }
 
     /// Writes every key or element of a set once, or the one thing that there is to write.
@@ -162,10 +162,10 @@ impl<'a> Session<'a> {
         if self.filled.contains(&fill) {
             return Ok(());
         }
-        let numbers = self.options.keyspace.map_or(Numbers::Literal, |_| Numbers::Sequence { next: 0 });
+        let numbers = self.options.generator.keyspace.map_or(Numbers::Literal, |_| Numbers::Sequence { next: 0 });
         let share = Share {
             clients: FILL_CLIENTS,
-            requests: if fill.once { 1 } else { self.options.keyspace.unwrap_or(1) },
+            requests: if fill.once { 1 } else { self.options.generator.keyspace.unwrap_or(1) },
             pipeline: FILL_PIPELINE,
             keep_alive: true,
             duration: None,
@@ -181,8 +181,8 @@ impl<'a> Session<'a> {
 
     fn test(&mut self, title: &str, request: Vec<u8>) -> Result<(), String> {
         let share = self.share(request);
-        let threads = self.options.threads.min(self.options.clients) as usize;
-        if let Some(seconds) = self.options.warmup {
+        let threads = self.options.generator.threads.min(self.options.load.clients) as usize;
+        if let Some(seconds) = self.options.load.warmup {
             let duration = Some(Duration::from_secs(seconds.into()));
             let numbers = share.numbers.clone().started_elsewhere();
             let share = Share { requests: u64::MAX, duration, numbers, ..share.clone() };
@@ -196,30 +196,30 @@ impl<'a> Session<'a> {
             title: title.to_owned(),
             clients: share.clients,
             pipeline: share.pipeline,
-            data_size: self.options.data_size as usize,
-            keyspace: self.options.keyspace,
+            data_size: self.options.load.data_size as usize,
+            keyspace: self.options.generator.keyspace,
             threads,
             keep_alive: share.keep_alive,
-            rate_max: self.options.rps,
+            rate_max: self.options.load.rps,
         };
         self.report.test(&setting, &outcome).map_err(|error| error.to_string())
     }
 
     fn share(&self, request: Vec<u8>) -> Share {
         let options = self.options;
-        let random = |bound| Numbers::Random { state: options.seed, bound };
-        let duration = options.duration.map(|seconds| Duration::from_secs(seconds.into()));
+        let random = |bound| Numbers::Random { state: options.generator.seed, bound };
+        let duration = options.load.duration.map(|seconds| Duration::from_secs(seconds.into()));
         Share {
             endpoint: self.endpoint.clone(),
-            login: Login { tracking: options.enable_tracking, ..self.login.clone() },
-            clients: options.clients as usize,
-            requests: if duration.is_some() { u64::MAX } else { options.requests },
+            login: Login { tracking: options.generator.enable_tracking, ..self.login.clone() },
+            clients: options.load.clients as usize,
+            requests: if duration.is_some() { u64::MAX } else { options.load.requests },
             duration,
-            rate: options.rps.map(f64::from),
-            pipeline: options.pipeline as usize,
-            keep_alive: options.keep_alive == 1,
+            rate: options.load.rps.map(f64::from),
+            pipeline: options.generator.pipeline as usize,
+            keep_alive: options.generator.keep_alive == 1,
             request,
-            numbers: options.keyspace.map_or(Numbers::Literal, random),
+            numbers: options.generator.keyspace.map_or(Numbers::Literal, random),
         }
     }
 

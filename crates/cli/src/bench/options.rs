@@ -92,13 +92,51 @@ const OF_REQUESTS: [&str; 20] = [
 #[derive(Clone, Debug, clap::Args)]
 #[command(version, disable_version_flag = true, disable_help_flag = true, after_help = after_help())]
 #[command(args_conflicts_with_subcommands = true, subcommand_value_name = "sweep")]
-pub struct Options {
+pub struct BenchOptions {
     /// A measurement other than one test after the other.
     #[command(subcommand)]
     pub mode: Option<Mode>,
     /// The server.
     #[command(flatten)]
     pub address: Address,
+    /// The number and the rate of the requests.
+    #[command(flatten)]
+    pub load: Load,
+    /// SELECT the specified database number
+    #[arg(long, value_name = "db")]
+    pub dbnum: Option<u32>,
+    /// The way in which requests are made and sent.
+    #[command(flatten)]
+    pub generator: Generator,
+    /// Only run the comma-separated list of tests (see --list)
+    #[arg(short = 't', value_name = "tests", conflicts_with = "command")]
+    pub tests: Option<String>,
+    /// A workload of a document, and the line that it goes over.
+    #[command(flatten)]
+    pub document: DocumentWorkload,
+    /// List the tests that -t knows
+    #[arg(long, exclusive = true)]
+    pub list: bool,
+    /// The format of the results.
+    #[command(flatten)]
+    pub output: Output,
+    /// Run the generator on these CPUs only, as in 1 or 0,2-3
+    #[arg(long, value_name = "cpus")]
+    pub cpu: Option<String>,
+    /// Output this help and exit
+    #[arg(long, action = clap::ArgAction::Help)]
+    pub help: Option<bool>,
+    /// Output version and exit
+    #[arg(short = 'v', long, action = clap::ArgAction::Version)]
+    pub version: Option<bool>,
+    /// A command of your own instead of the named tests
+    #[arg(trailing_var_arg = true, value_name = "COMMAND ARGS")]
+    pub command: Vec<OsString>,
+}
+
+/// The number, the size and the rate of requests.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Load {
     /// Number of parallel connections
     #[arg(short = 'c', value_name = "clients", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub clients: u32,
@@ -117,9 +155,11 @@ pub struct Options {
     /// Data size of a value in bytes; in a command of your own __data__ stands for the value
     #[arg(short = 'd', value_name = "size", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1 << 29))]
     pub data_size: u32,
-    /// SELECT the specified database number
-    #[arg(long, value_name = "db")]
-    pub dbnum: Option<u32>,
+}
+
+/// The way in which the generator makes requests and sends them.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Generator {
     /// Number of generator threads, at the most one for each connection
     #[arg(long, value_name = "num", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=500))]
     pub threads: u32,
@@ -151,9 +191,11 @@ pub struct Options {
     /// Only open the connections, and keep them until Ctrl-C
     #[arg(short = 'I', conflicts_with_all = OF_REQUESTS)]
     pub idle: bool,
-    /// Only run the comma-separated list of tests (see --list)
-    #[arg(short = 't', value_name = "tests", conflicts_with = "command")]
-    pub tests: Option<String>,
+}
+
+/// A workload of a document, and the line that it goes over.
+#[derive(Clone, Debug, clap::Args)]
+pub struct DocumentWorkload {
     /// Run a document's workload through the client library: booksleeve, pipelining, mass-set, update-token, lookup,
     /// many-callers, fan-out or all
     #[arg(long, value_name = "name", conflicts_with_all = OF_THE_GENERATOR)]
@@ -165,9 +207,11 @@ pub struct Options {
     /// done in part
     #[arg(long, value_name = "rate", requires = "rtt", value_parser = bandwidth)]
     pub bandwidth: Option<u64>,
-    /// List the tests that -t knows
-    #[arg(long, exclusive = true)]
-    pub list: bool,
+}
+
+/// The format of the results.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Output {
     /// One line per test
     #[arg(short = 'q')]
     pub quiet: bool,
@@ -180,22 +224,10 @@ pub struct Options {
     /// Digits behind the point of latencies, which are milliseconds
     #[arg(long, value_name = "digits", default_value_t = 3, value_parser = clap::value_parser!(u8).range(0..=3))]
     pub precision: u8,
-    /// Run the generator on these CPUs only, as in 1 or 0,2-3
-    #[arg(long, value_name = "cpus")]
-    pub cpu: Option<String>,
-    /// Output this help and exit
-    #[arg(long, action = clap::ArgAction::Help)]
-    pub help: Option<bool>,
-    /// Output version and exit
-    #[arg(short = 'v', long, action = clap::ArgAction::Version)]
-    pub version: Option<bool>,
-    /// A command of your own instead of the named tests
-    #[arg(trailing_var_arg = true, value_name = "COMMAND ARGS")]
-    pub command: Vec<OsString>,
 }
 
 /// The modes of `sleeve bench` other than one test after the other.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub enum Mode {
-    Sweep(Box<super::sweep::options::Options>),
+    Sweep(Box<super::sweep::options::SweepOptions>),
 }

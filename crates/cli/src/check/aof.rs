@@ -34,7 +34,7 @@ Examples:
 /// Reads an append-only file and reports its contents, or the fault, its place and its cost
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Options {
+pub struct CheckAofOptions {
     /// Cut off bytes that cannot be read, or are not wanted, and keep them under another name
     #[arg(long)]
     fix: bool,
@@ -47,7 +47,7 @@ pub struct Options {
 }
 
 /// Runs the check with these options.
-pub fn run(options: &Options) -> ExitCode {
+pub fn run(options: &CheckAofOptions) -> ExitCode {
     match report(options) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -60,7 +60,7 @@ pub fn run(options: &Options) -> ExitCode {
 }
 
 /// Prints the findings and makes the requested repairs; returns whether the AOF is whole then.
-fn report(options: &Options) -> Result<bool, String> {
+fn report(options: &CheckAofOptions) -> Result<bool, String> {
     let lock = if options.fix { lock(&options.file)? } else { None };
     let mut findings = findings::read(&options.file, options.truncate_to_timestamp)?;
     print(&findings);

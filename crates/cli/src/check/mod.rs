@@ -21,7 +21,7 @@ A program that is called redis-check-rdb or redis-check-aof answers as Redis's t
 /// Reports the contents of a server's files, or their faults
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
-pub struct Options {
+pub struct CheckOptions {
     /// Which kind of file.
     #[command(subcommand)]
     pub what: What,
@@ -30,12 +30,12 @@ pub struct Options {
 /// The kinds of files.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub enum What {
-    Rdb(rdb::Options),
-    Aof(aof::Options),
+    Rdb(rdb::CheckRdbOptions),
+    Aof(aof::CheckAofOptions),
 }
 
 /// Runs the check with these options; the exit code is 0 if the file is whole, and 1 if it is not.
-pub fn run(options: &Options) -> ExitCode {
+pub fn run(options: &CheckOptions) -> ExitCode {
     match &options.what {
         What::Rdb(options) => rdb::run(options),
         What::Aof(options) => aof::run(options),

@@ -28,7 +28,7 @@ Examples:
 /// Reads an RDB file and reports its contents, or the byte at which it is damaged and the keys that this costs
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Options {
+pub struct CheckRdbOptions {
     /// The file
     pub file: PathBuf,
 }
@@ -131,7 +131,7 @@ fn examine(file: File, mut see: impl FnMut(u64, &Event)) -> (FileStatistics, Opt
 }
 
 /// Runs the check with these options.
-pub fn run(options: &Options) -> ExitCode {
+pub fn run(options: &CheckRdbOptions) -> ExitCode {
     let name = options.file.display();
     let file = match open(&options.file) {
         Ok(file) => file,

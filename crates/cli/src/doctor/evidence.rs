@@ -45,11 +45,9 @@ impl Times {
     }
 }
 
-/// The observations made while the program ran.
-#[derive(Clone, Debug, Default)]
-pub struct Evidence {
-    /// The way to the server.
-    pub path: Path,
+/// The traffic of the program, counted by the server.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Traffic {
     /// For how long commands came, in seconds.
     pub seconds: f64,
     /// Commands executed.
@@ -64,12 +62,21 @@ pub struct Evidence {
     pub bytes_out: u64,
     /// Connections open beside the doctor's that asked lately, on average; 0 where the doctor's user may not read that.
     pub clients: f64,
+}
+
+/// The observations made while the program ran.
+#[derive(Clone, Debug, Default)]
+pub struct Evidence {
+    /// The way to the server.
+    pub path: Path,
+    /// The commands and bytes that came and went.
+    pub traffic: Traffic,
     /// The number of calls of each command, and the time in it; empty where the server does not say.
     pub calls: Vec<Calls>,
     /// The commands that the server wrote into its slow log meanwhile, the slowest first.
     pub slow: Vec<SlowCommand>,
     /// A few commands as they came, where MONITOR is allowed.
-    pub sample: Option<Sample>,
+    pub sample: Option<MonitorSample>,
     /// A look-up of one key every now and then.
     pub probe_us: Times,
     /// The server's process and memory.
@@ -110,7 +117,7 @@ pub struct SlowCommand {
 
 /// Commands as they came.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Sample {
+pub struct MonitorSample {
     /// How many connections they came from, as if all of them were equally busy; `None` where these have no addresses.
     pub clients: Option<f64>,
     /// Keys that they named.
@@ -196,42 +203,44 @@ pub struct Usage {
     pub delayed_share: f64,
 }
 
-impl Evidence {
+impl Traffic {
     /// Returns the number of round trips: commands that were answered by one write, as far as the server can see it. A large
     /// value takes several reads, and in Redis the end of a connection is one too.
     pub fn round_trips(&self) -> u64 {
         self.reads.clamp(1, self.commands.max(1))
     }
 
-    /// Commands of a round trip.
+    /// Returns the number of commands of a round trip.
     pub fn depth(&self) -> f64 {
         self.commands as f64 / self.round_trips() as f64
     }
 
-    /// Commands a second.
+    /// Returns the commands a second.
     pub fn per_second(&self) -> f64 {
         self.commands as f64 / self.seconds.max(f64::MIN_POSITIVE)
     }
 
-    /// Returns the program's share of the rate that one connection could reach.
-    pub fn share_of_possible(&self) -> f64 {
-        self.per_second() / self.path.together_per_second.max(1.0)
-    }
-
-    /// The connections that the work is shared by.
-    pub fn connections(&self) -> f64 {
-        self.sample.as_ref().and_then(|sample| sample.clients).unwrap_or(self.clients).max(1.0)
-    }
-
-    /// The share of a connection's time that round trips take, the way alone.
-    pub fn waiting_share(&self) -> f64 {
-        let waited_us = self.round_trips() as f64 * self.path.round_trip_us.p10;
-        self.share_of_time(waited_us / self.connections())
-    }
-
-    /// Microseconds as a share of the time in which commands came.
+    /// Returns microseconds as a share of the time in which commands came.
     pub fn share_of_time(&self, time_us: f64) -> f64 {
         (time_us / (self.seconds * 1e6).max(1.0)).min(1.0)
+    }
+}
+
+impl Evidence {
+    /// Returns the program's share of the rate that one connection could reach.
+    pub fn share_of_possible(&self) -> f64 {
+        self.traffic.per_second() / self.path.together_per_second.max(1.0)
+    }
+
+    /// Returns the number of connections that share the work.
+    pub fn connections(&self) -> f64 {
+        self.sample.as_ref().and_then(|sample| sample.clients).unwrap_or(self.traffic.clients).max(1.0)
+    }
+
+    /// Returns the share of a connection's time that round trips take, the way alone.
+    pub fn waiting_share(&self) -> f64 {
+        let waited_us = self.traffic.round_trips() as f64 * self.path.round_trip_us.p10;
+        self.traffic.share_of_time(waited_us / self.connections())
     }
 }
 
@@ -248,9 +257,9 @@ mod tests {
 
     #[test]
     fn the_end_of_a_connection_is_no_round_trip() {
-        let evidence = Evidence { commands: 100, reads: 200, connects: 100, ..Evidence::default() };
-        assert_eq!((evidence.round_trips(), evidence.depth()), (100, 1.0));
-        let large = Evidence { commands: 10, reads: 500, ..Evidence::default() };
+        let traffic = Traffic { commands: 100, reads: 200, connects: 100, ..Traffic::default() };
+        assert_eq!((traffic.round_trips(), traffic.depth()), (100, 1.0));
+        let large = Traffic { commands: 10, reads: 500, ..Traffic::default() };
         assert_eq!(large.depth(), 1.0);
     }
 }

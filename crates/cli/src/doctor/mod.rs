@@ -21,7 +21,7 @@ use crate::endpoint::address::resolve_url;
 use crate::interrupt::Interrupt;
 use crate::output;
 use crate::replies::info::Info;
-use options::Options;
+use options::DoctorOptions;
 use session::{Fault, Session, Tally};
 use watch::{Program, Watch};
 
@@ -29,7 +29,7 @@ use watch::{Program, Watch};
 pub const UNKNOWN: u8 = 2;
 
 /// Measures, watches, judges and reports.
-pub fn run(options: &Options) -> ExitCode {
+pub fn run(options: &DoctorOptions) -> ExitCode {
     match try_run(options) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
@@ -42,7 +42,7 @@ pub fn run(options: &Options) -> ExitCode {
 }
 
 /// Whether nothing is wrong.
-fn try_run(options: &Options) -> Result<bool, String> {
+fn try_run(options: &DoctorOptions) -> Result<bool, String> {
     options.tls_options.check(options.url.starts_with("rediss://"))?;
     let (endpoint, mut login) = resolve_url(&options.url, &options.tls_options)?;
     if login.password.is_none() {
@@ -64,7 +64,7 @@ fn try_run(options: &Options) -> Result<bool, String> {
     if let Some(ending) = program.and_then(|program| program.ending) {
         eprintln!("{ending}");
     }
-    if evidence.commands == 0 {
+    if evidence.traffic.commands == 0 {
         return Err(format!(
             "{server}: nobody asked for anything while it was watched.\nStart the program, and watch for longer (--for 30s), or \
              give its command behind --"

@@ -26,7 +26,7 @@ Examples:
 /// Reports the share of the possible rate that a program reaches with a server, the causes that hold it up, and the remedies
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
-pub struct Options {
+pub struct DoctorOptions {
     /// The server, as the program reaches it: Sleeve, Redis or Valkey
     #[arg(value_name = "URL")]
     pub url: String,

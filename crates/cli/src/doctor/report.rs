@@ -27,12 +27,12 @@ pub fn print(server: &str, evidence: &Evidence, findings: &[Finding]) {
     ));
     output::line(format_args!(
         "Seen: {:.0} commands a second by {}, {:.1} of them a round trip: {} of the possible.\n",
-        evidence.per_second(),
+        evidence.traffic.per_second(),
         match evidence.connections() {
             one if one < 1.5 => "one connection".to_owned(),
             many => format!("{many:.0} connections"),
         },
-        evidence.depth(),
+        evidence.traffic.depth(),
         percent(evidence.share_of_possible())
     ));
     match findings {
@@ -105,12 +105,12 @@ pub fn print_json(server: &str, evidence: &Evidence, findings: &[Finding]) {
             "together_per_second": path.together_per_second,
             "bytes_per_second": path.bytes_per_second,
         },
-        "seconds": evidence.seconds,
-        "commands": evidence.commands,
-        "per_second": evidence.per_second(),
+        "seconds": evidence.traffic.seconds,
+        "commands": evidence.traffic.commands,
+        "per_second": evidence.traffic.per_second(),
         "share_of_possible": evidence.share_of_possible(),
         "connections": evidence.connections(),
-        "commands_of_round_trip": evidence.depth(),
+        "commands_of_round_trip": evidence.traffic.depth(),
         "waiting_share": evidence.waiting_share(),
         "server_busy_share": evidence.server.busy_share,
         "findings": findings,

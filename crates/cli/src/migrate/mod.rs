@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use crate::interrupt::{INTERRUPTED, Interrupt};
 use crate::output;
 use handover::Outcome;
-use options::Options;
+use options::MigrateOptions;
 use plan::Plan;
 use server::{Fault, Server};
 use settings::Settings;
@@ -31,7 +31,7 @@ const UNKNOWN: u8 = 2;
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Runs the migration with these options.
-pub fn run(options: &Options) -> ExitCode {
+pub fn run(options: &MigrateOptions) -> ExitCode {
     match try_run(options) {
         Ok(code) => code,
         Err(fault) => {
@@ -47,7 +47,7 @@ fn code_of(fault: &Fault) -> u8 {
 }
 
 /// Looks, and migrates; an error is one of looking.
-fn try_run(options: &Options) -> Result<ExitCode, Fault> {
+fn try_run(options: &MigrateOptions) -> Result<ExitCode, Fault> {
     let is_secure = [&options.from, &options.to].iter().any(|url| url.starts_with("rediss://"));
     options.tls_options.check(is_secure).map_err(Fault::Refused)?;
     let interrupt = Interrupt::watch().map_err(|error| Fault::Refused(error.to_string()))?;
@@ -86,7 +86,7 @@ struct Migration<'o> {
     from: Server,
     to: Server,
     plan: Plan,
-    options: &'o Options,
+    options: &'o MigrateOptions,
     settings: Settings,
     /// TO follows because it was told so here.
     is_told_to_follow: bool,

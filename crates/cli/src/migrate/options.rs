@@ -25,7 +25,7 @@ Examples:
 /// Moves a server's data and its role to another, between Redis, Valkey and Sleeve, while clients go on
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
-pub struct Options {
+pub struct MigrateOptions {
     /// The primary that is to be replaced
     #[arg(value_name = "FROM")]
     pub from: String,
@@ -61,7 +61,7 @@ pub struct Options {
     pub tls_options: TlsOptions,
 }
 
-impl Options {
+impl MigrateOptions {
     /// The longest time for which writers are held at once.
     pub fn pause(&self) -> Duration {
         Duration::from_millis(self.pause)

@@ -1,6 +1,6 @@
 //! The releases of the two servers, whether one may take the other's place, and the objections to it. Changes nothing.
 
-use super::options::Options;
+use super::options::MigrateOptions;
 use super::release::Release;
 use super::server::{Fault, Server};
 use super::settings::Settings;
@@ -23,7 +23,7 @@ pub struct Plan {
 }
 
 /// Looks at both servers; refuses if there is an objection.
-pub fn look(from: &Server, to: &Server, options: &Options) -> Result<Plan, Fault> {
+pub fn look(from: &Server, to: &Server, options: &MigrateOptions) -> Result<Plan, Fault> {
     let (old, new) = (from.info()?, to.info()?);
     check_servers((from, &old), (to, &new))?;
     let is_following = new.is_replica()
@@ -92,7 +92,7 @@ fn check_servers((from, old): (&Server, &Info), (to, new): (&Server, &Info)) -> 
 }
 
 /// Refuses to replace data that the user has not allowed it to replace.
-fn check_empty(to: &Server, new: &Info, options: &Options) -> Result<(), Fault> {
+fn check_empty(to: &Server, new: &Info, options: &MigrateOptions) -> Result<(), Fault> {
     if options.replace {
         return Ok(());
     }
@@ -112,7 +112,7 @@ fn check_empty(to: &Server, new: &Info, options: &Options) -> Result<(), Fault> 
 fn check_releases(
     (from, old): (&Server, &Release),
     (to, new): (&Server, &Release),
-    options: &Options,
+    options: &MigrateOptions,
 ) -> Result<bool, Fault> {
     for (server, release) in [(from, old), (to, new)] {
         if !release.has_failover() {
@@ -167,7 +167,7 @@ impl Plan {
     }
 
     /// Prints the steps of the move, for a dry run.
-    pub fn print_steps(&self, from: &Server, to: &Server, options: &Options) -> Result<(), Fault> {
+    pub fn print_steps(&self, from: &Server, to: &Server, options: &MigrateOptions) -> Result<(), Fault> {
         let say = |text: &str| output::line(format_args!("would {text}"));
         let set = |replica: &Server, primary: &Server| -> Result<(), Fault> {
             let differing = Settings::differing(replica, primary)?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sleeve::{Client, ErrorKind, FromReply};
 
-use super::options::Options;
+use super::options::MigrateOptions;
 use crate::endpoint::address::resolve_url;
 use crate::endpoint::{Endpoint, Login, client_config};
 use crate::replies::info::Info;
@@ -52,7 +52,7 @@ pub struct Server {
 
 impl Server {
     /// Connects; a URL without a password takes it from the environment.
-    pub fn connect(name: &'static str, url: &str, options: &Options) -> Result<Self, Fault> {
+    pub fn connect(name: &'static str, url: &str, options: &MigrateOptions) -> Result<Self, Fault> {
         let (endpoint, mut login) = resolve_url(url, &options.tls_options).map_err(Fault::Refused)?;
         if matches!(endpoint, Endpoint::Unix(_)) {
             return Err(Fault::refused(format!("{name}: replicas connect by TCP: give redis:// or rediss://")));

@@ -35,7 +35,7 @@ Examples:
 /// Serves over TCP and Unix sockets, configured as redis-server is
 #[derive(Clone, Debug, clap::Args)]
 #[command(override_usage = "sleeve serve [--check] [FILE] [--option value ...] [-]", after_help = ABOUT)]
-pub struct Options {
+pub struct ServeOptions {
     /// List every configuration option with its default, and exit
     #[arg(long, exclusive = true)]
     pub options: bool,
@@ -53,7 +53,7 @@ pub fn is_asked_for_by(program: Option<&OsStr>) -> bool {
 }
 
 /// Runs the server with these options.
-pub fn run(options: &Options) -> ExitCode {
+pub fn run(options: &ServeOptions) -> ExitCode {
     if options.options {
         list();
         return ExitCode::SUCCESS;

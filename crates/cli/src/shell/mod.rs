@@ -37,7 +37,7 @@ use keys::census::Measure;
 use keys::{Listing, census, hotkeys, scan};
 use latency::{intrinsic, spectrum};
 use modes::Mode;
-use options::Options;
+use options::{Output, ShellOptions};
 use prompt::input;
 use session::{Manner, Outcome, Session};
 
@@ -48,7 +48,7 @@ const TIME_OF_STAT: Duration = Duration::from_secs(1);
 const SCRIPT_BYTES_MAX: u64 = 512 << 20;
 
 /// Runs the mode that the options name; the exit code is redis-cli's. `typed` says which of them were on the command line.
-pub fn run(options: &Options, typed: &ArgMatches) -> ExitCode {
+pub fn run(options: &ShellOptions, typed: &ArgMatches) -> ExitCode {
     match try_run(options, typed) {
         Ok(code) => code,
         Err(text) => {
@@ -59,10 +59,10 @@ pub fn run(options: &Options, typed: &ArgMatches) -> ExitCode {
     }
 }
 
-fn try_run(options: &Options, typed: &ArgMatches) -> Result<ExitCode, String> {
+fn try_run(options: &ShellOptions, typed: &ArgMatches) -> Result<ExitCode, String> {
     let mode = Mode::of(options, io::stdin().is_terminal());
     modes::check(mode, typed)?;
-    if let Some(seconds) = options.intrinsic_latency {
+    if let Some(seconds) = options.modes.intrinsic_latency {
         intrinsic::run(seconds, &Interrupt::watch().map_err(|error| error.to_string())?);
         return Ok(ExitCode::SUCCESS);
     }
@@ -80,13 +80,13 @@ fn try_run(options: &Options, typed: &ArgMatches) -> Result<ExitCode, String> {
         Mode::Prompt => {
             prompt::run_interactive(&mut session).map_err(|error| error.to_string()).map(|()| ExitCode::SUCCESS)
         }
-        Mode::Lines => prompt::run_plain(&mut session, options.exit_error).map_err(|error| error.to_string()),
+        Mode::Lines => prompt::run_plain(&mut session, options.input.exit_error).map_err(|error| error.to_string()),
         _ => observe(&mut session, mode, options),
     }
 }
 
 /// The modes that look at the server or its keys, or transfer, and end in order on Ctrl-C.
-fn observe(session: &mut Session, mode: Mode, options: &Options) -> Result<ExitCode, String> {
+fn observe(session: &mut Session, mode: Mode, options: &ShellOptions) -> Result<ExitCode, String> {
     if !session.connect() {
         return Ok(ExitCode::FAILURE);
     }
@@ -94,10 +94,10 @@ fn observe(session: &mut Session, mode: Mode, options: &Options) -> Result<ExitC
     session.heed(Arc::clone(&interrupt));
     let done = match mode {
         Mode::Pipe => return Ok(transfer(session, options, &interrupt)),
-        Mode::Stat => stat::run(session, options.interval.unwrap_or(TIME_OF_STAT), &interrupt),
-        Mode::Latency => latency::run(session, false, options.interval, &interrupt),
-        Mode::LatencyHistory => latency::run(session, true, options.interval, &interrupt),
-        Mode::LatencyDist => spectrum::run(session, options.interval, &interrupt),
+        Mode::Stat => stat::run(session, options.input.interval.unwrap_or(TIME_OF_STAT), &interrupt),
+        Mode::Latency => latency::run(session, false, options.input.interval, &interrupt),
+        Mode::LatencyHistory => latency::run(session, true, options.input.interval, &interrupt),
+        Mode::LatencyDist => spectrum::run(session, options.input.interval, &interrupt),
         _ => return walk_through(session, mode, options, &interrupt),
     };
     done.map(|()| ExitCode::SUCCESS).map_err(|error| format!("Error: {}", without_number(&error)))
@@ -107,19 +107,19 @@ fn observe(session: &mut Session, mode: Mode, options: &Options) -> Result<ExitC
 fn walk_through(
     session: &mut Session,
     mode: Mode,
-    options: &Options,
+    options: &ShellOptions,
     interrupt: &Interrupt,
 ) -> Result<ExitCode, String> {
-    let pattern = match (&options.pattern, &options.quoted_pattern) {
+    let pattern = match (&options.modes.pattern, &options.modes.quoted_pattern) {
         (_, Some(quoted)) => Some(input::unquote(quoted.as_bytes()).ok_or("Invalid quoted string")?),
         (plain, None) => plain.as_ref().map(|pattern| pattern.as_bytes().to_vec()),
     };
-    let listing = Listing { pattern, count: options.count, pause: options.interval.unwrap_or_default() };
+    let listing = Listing { pattern, count: options.modes.count, pause: options.input.interval.unwrap_or_default() };
     let format = session.manner().format.clone();
     let Some(connection) = session.connection() else { return Ok(ExitCode::FAILURE) };
     let done = match mode {
         Mode::BigKeys => census::run(connection, &listing, Measure::Length, interrupt),
-        Mode::MemKeys => census::run(connection, &listing, Measure::Memory(options.memkeys_samples), interrupt),
+        Mode::MemKeys => census::run(connection, &listing, Measure::Memory(options.modes.memkeys_samples), interrupt),
         Mode::HotKeys => hotkeys::run(connection, &listing, interrupt),
         _ => match scan::run(connection, &listing, &format, interrupt) {
             // A reader of the names must know that some are missing.
@@ -131,24 +131,24 @@ fn walk_through(
 }
 
 /// Where the options lead: `-u embedded://` starts an engine that lasts as long as the shell.
-fn target(options: &Options) -> Result<(Target, Login), String> {
+fn target(options: &ShellOptions) -> Result<(Target, Login), String> {
     if options.address.url.as_deref().is_some_and(|url| url.starts_with("embedded://")) {
-        if options.pipe {
+        if options.modes.pipe {
             return Err("--pipe needs a server: an embedded engine would be gone with its data".to_owned());
         }
         options.address.check_embedded()?;
-        return Ok((Target::Embedded(Engine::new(Config::default())), options.address.login(options.database)));
+        return Ok((Target::Embedded(Engine::new(Config::default())), options.address.login(options.login.database)));
     }
-    let (endpoint, login) = options.address.resolve(options.database)?;
+    let (endpoint, login) = options.address.resolve(options.login.database)?;
     Ok((Target::Server(endpoint), login))
 }
 
 /// The password from the terminal or the environment, and the warning about one on the command line.
-fn find_password(options: &Options, login: &mut Login) -> Result<(), String> {
-    if options.askpass {
+fn find_password(options: &ShellOptions, login: &mut Login) -> Result<(), String> {
+    if options.login.askpass {
         login.password = Some(ask_password().map_err(|error| error.to_string())?);
     } else if login.password.is_some() {
-        if !options.no_auth_warning {
+        if !options.login.no_auth_warning {
             eprintln!(
                 "Warning: Using a password with '-a' or '-u' option on the command line interface may not be safe."
             );
@@ -180,32 +180,32 @@ fn ask_password() -> io::Result<String> {
     Ok(line.trim_end_matches(['\r', '\n']).to_owned())
 }
 
-fn manner(options: &Options) -> Result<Manner, String> {
+fn manner(options: &ShellOptions) -> Result<Manner, String> {
     let terminal = io::stdout().is_terminal();
-    let (between, end) = (options.between.as_bytes().to_vec(), options.end.as_bytes().to_vec());
-    let format = match options {
-        Options { quoted_json: true, .. } => Format::QuotedJson,
-        Options { json: true, .. } => Format::Json,
-        Options { csv: true, .. } => Format::Csv,
-        Options { no_raw: true, .. } => Format::Standard,
-        Options { raw, .. } if *raw || !terminal => Format::Raw { between, end },
+    let (between, end) = (options.output.between.as_bytes().to_vec(), options.output.end.as_bytes().to_vec());
+    let format = match &options.output {
+        Output { quoted_json: true, .. } => Format::QuotedJson,
+        Output { json: true, .. } => Format::Json,
+        Output { csv: true, .. } => Format::Csv,
+        Output { no_raw: true, .. } => Format::Standard,
+        Output { raw, .. } if *raw || !terminal => Format::Raw { between, end },
         _ => Format::Standard,
     };
-    let show_pushes = match options.show_pushes.as_deref() {
+    let show_pushes = match options.output.show_pushes.as_deref() {
         None => terminal,
         Some(answer) if answer.starts_with(['y', 'Y']) => true,
         Some(answer) if answer.starts_with(['n', 'N']) => false,
         Some(answer) => return Err(format!("--show-pushes takes yes or no, not '{answer}'")),
     };
-    let prefer_resp3 = (options.json || options.quoted_json) && !options.resp2;
-    Ok(Manner { format, show_pushes, exit_error: options.exit_error, prefer_resp3 })
+    let prefer_resp3 = (options.output.json || options.output.quoted_json) && !options.login.resp2;
+    Ok(Manner { format, show_pushes, exit_error: options.input.exit_error, prefer_resp3 })
 }
 
 /// The command's words, quotes undone and standard input put in where the options say so; `None` for bad quotes.
-fn words(options: &Options) -> Result<Option<Vec<Vec<u8>>>, String> {
+fn words(options: &ShellOptions) -> Result<Option<Vec<Vec<u8>>>, String> {
     let mut words = Vec::new();
     for word in &options.command {
-        words.push(match options.quoted_input {
+        words.push(match options.input.quoted_input {
             true => match input::unquote(word.as_bytes()) {
                 Some(word) => word,
                 None => return Ok(None),
@@ -213,14 +213,14 @@ fn words(options: &Options) -> Result<Option<Vec<Vec<u8>>>, String> {
             false => word.clone().into_vec(),
         });
     }
-    if options.last_from_stdin {
+    if options.input.last_from_stdin {
         words.push(read_input()?);
     }
-    if let Some(tag) = &options.tag_from_stdin {
+    if let Some(tag) = &options.input.tag_from_stdin {
         let place = words.iter_mut().skip(1).find(|word| word.as_slice() == tag.as_bytes());
         *place.ok_or("Using -X option but stdin tag not match.")? = read_input()?;
     }
-    match &options.eval {
+    match &options.modes.eval {
         Some(file) => script(file, words).map(Some),
         None => Ok(Some(words)),
     }
@@ -242,17 +242,17 @@ fn read_input() -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-fn repeat(session: &mut Session, words: &[Vec<u8>], options: &Options) -> Result<ExitCode, String> {
-    let pause = options.interval.unwrap_or_default();
+fn repeat(session: &mut Session, words: &[Vec<u8>], options: &ShellOptions) -> Result<ExitCode, String> {
+    let pause = options.input.interval.unwrap_or_default();
     if session::is_stream(words) {
         // Only Ctrl-C ends these: that is no failure.
         session.heed(Arc::new(Interrupt::watch().map_err(|error| error.to_string())?));
     }
-    let mut left = options.repeat;
+    let mut left = options.input.repeat;
     while left != 0 {
         match session.issue(words) {
             Outcome::Lost => return Ok(ExitCode::FAILURE),
-            Outcome::Refused if options.exit_error => return Ok(ExitCode::FAILURE),
+            Outcome::Refused if options.input.exit_error => return Ok(ExitCode::FAILURE),
             Outcome::Interrupted => break,
             _ => {}
         }
@@ -265,8 +265,8 @@ fn repeat(session: &mut Session, words: &[Vec<u8>], options: &Options) -> Result
     Ok(ExitCode::SUCCESS)
 }
 
-fn transfer(session: &mut Session, options: &Options, interrupt: &Interrupt) -> ExitCode {
-    let timeout = (options.pipe_timeout > 0).then(|| Duration::from_secs(options.pipe_timeout.into()));
+fn transfer(session: &mut Session, options: &ShellOptions, interrupt: &Interrupt) -> ExitCode {
+    let timeout = (options.modes.pipe_timeout > 0).then(|| Duration::from_secs(options.modes.pipe_timeout.into()));
     match session.connection().and_then(|connection| Connection::socket(connection)) {
         Some(socket) => pipe::run(socket, timeout, interrupt),
         None => ExitCode::FAILURE,

@@ -6,7 +6,8 @@
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command};
 
-use super::options::Options;
+use super::options::{LoginOptions, ModeOptions, ShellOptions};
+use crate::endpoint::address::Address;
 
 /// The mode of the shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,20 +49,20 @@ use Mode::{
 
 impl Mode {
     /// The mode that the options ask for; `terminal` says whether standard input is one.
-    pub fn of(options: &Options, terminal: bool) -> Self {
-        match options {
-            Options { pipe: true, .. } => Pipe,
-            Options { scan: true, .. } => Scan,
-            Options { eval: Some(_), .. } => Eval,
-            Options { stat: true, .. } => Stat,
-            Options { latency: true, .. } => Latency,
-            Options { latency_history: true, .. } => LatencyHistory,
-            Options { latency_dist: true, .. } => LatencyDist,
-            Options { intrinsic_latency: Some(_), .. } => IntrinsicLatency,
-            Options { bigkeys: true, .. } => BigKeys,
-            Options { memkeys: true, .. } | Options { memkeys_samples: Some(_), .. } => MemKeys,
-            Options { hotkeys: true, .. } => HotKeys,
-            Options { command, .. } if !command.is_empty() => Mode::Command,
+    pub fn of(options: &ShellOptions, terminal: bool) -> Self {
+        match &options.modes {
+            ModeOptions { pipe: true, .. } => Pipe,
+            ModeOptions { scan: true, .. } => Scan,
+            ModeOptions { eval: Some(_), .. } => Eval,
+            ModeOptions { stat: true, .. } => Stat,
+            ModeOptions { latency: true, .. } => Latency,
+            ModeOptions { latency_history: true, .. } => LatencyHistory,
+            ModeOptions { latency_dist: true, .. } => LatencyDist,
+            ModeOptions { intrinsic_latency: Some(_), .. } => IntrinsicLatency,
+            ModeOptions { bigkeys: true, .. } => BigKeys,
+            ModeOptions { memkeys: true, .. } | ModeOptions { memkeys_samples: Some(_), .. } => MemKeys,
+            ModeOptions { hotkeys: true, .. } => HotKeys,
+            _ if !options.command.is_empty() => Mode::Command,
             _ if terminal => Prompt,
             _ => Lines,
         }
@@ -102,7 +103,7 @@ const PACED: &[Mode] =
 
 /// The modes to which an option means something; `None` for those that mean something to every one.
 ///
-/// Options are named by their fields in [`Options`].
+/// Options are named by their fields in [`ShellOptions`].
 fn belongs_to(option: &str) -> Option<&'static [Mode]> {
     Some(match option {
         "command" | "repeat" | "last_from_stdin" | "tag_from_stdin" | "quoted_input" => SENT,
@@ -116,17 +117,16 @@ fn belongs_to(option: &str) -> Option<&'static [Mode]> {
     })
 }
 
-/// Whether the option says how to reach a server.
+/// Returns whether the option says how to reach a server.
 fn is_about_a_server(option: &str) -> bool {
-    crate::endpoint::address::Address::augment_args(Command::new(""))
+    LoginOptions::augment_args(Address::augment_args(Command::new("")))
         .get_arguments()
         .any(|argument| argument.get_id() == option)
-        || ["database", "resp2", "askpass", "no_auth_warning"].contains(&option)
 }
 
 /// Refuses options that were typed and that the mode would not look at.
 pub fn check(mode: Mode, typed: &ArgMatches) -> Result<(), String> {
-    let known = Options::augment_args(Command::new("cli"));
+    let known = ShellOptions::augment_args(Command::new("cli"));
     let given = |option: &str| typed.value_source(option) == Some(ValueSource::CommandLine);
     for argument in known.get_arguments().filter(|argument| given(argument.get_id().as_str())) {
         let option = argument.get_id().as_str();
@@ -157,9 +157,9 @@ mod tests {
 
     fn try_words(words: &[&str]) -> Result<(), String> {
         use clap::FromArgMatches;
-        let command = Options::augment_args(Command::new("cli").no_binary_name(true));
+        let command = ShellOptions::augment_args(Command::new("cli").no_binary_name(true));
         let typed = command.try_get_matches_from(words).map_err(|error| error.to_string())?;
-        let options = Options::from_arg_matches(&typed).map_err(|error| error.to_string())?;
+        let options = ShellOptions::from_arg_matches(&typed).map_err(|error| error.to_string())?;
         check(Mode::of(&options, true), &typed)
     }
 

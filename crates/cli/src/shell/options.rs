@@ -37,10 +37,36 @@ fn after_help() -> String {
     "pipe", "scan", "eval", "stat", "latency", "latency_history", "latency_dist", "intrinsic_latency", "bigkeys",
     "memkeys", "memkeys_samples", "hotkeys",
 ])]
-pub struct Options {
+pub struct ShellOptions {
     /// The server.
     #[command(flatten)]
     pub address: Address,
+    /// The session at the server.
+    #[command(flatten)]
+    pub login: LoginOptions,
+    /// The commands, and their repetition.
+    #[command(flatten)]
+    pub input: Input,
+    /// The format of the replies.
+    #[command(flatten)]
+    pub output: Output,
+    /// The modes other than commands.
+    #[command(flatten)]
+    pub modes: ModeOptions,
+    /// Output this help and exit
+    #[arg(long, action = clap::ArgAction::Help)]
+    pub help: Option<bool>,
+    /// Output version and exit
+    #[arg(short = 'v', long, action = clap::ArgAction::Version)]
+    pub version: Option<bool>,
+    /// The command and its arguments
+    #[arg(trailing_var_arg = true, value_name = "COMMAND ARGS")]
+    pub command: Vec<OsString>,
+}
+
+/// The protocol, the database and the password of the session.
+#[derive(Clone, Debug, clap::Args)]
+pub struct LoginOptions {
     /// Database number
     #[arg(short = 'n', value_name = "db")]
     pub database: Option<u32>,
@@ -53,6 +79,11 @@ pub struct Options {
     /// Do not warn about a password on the command line
     #[arg(long)]
     pub no_auth_warning: bool,
+}
+
+/// The source of the commands' words, and the repetition of commands.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Input {
     /// Execute the command N times; negative: for ever
     #[arg(short = 'r', value_name = "repeat", default_value_t = 1, allow_negative_numbers = true)]
     pub repeat: i64,
@@ -66,24 +97,29 @@ pub struct Options {
     /// Read the argument that is equal to this tag from standard input
     #[arg(short = 'X', value_name = "tag", conflicts_with = "last_from_stdin")]
     pub tag_from_stdin: Option<OsString>,
+    /// End at the first command that fails, with status 1
+    #[arg(short = 'e')]
+    pub exit_error: bool,
+    /// Take the arguments as quoted strings
+    #[arg(long)]
+    pub quoted_input: bool,
+}
+
+/// The format of the replies.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Output {
     /// Delimiter between the elements of a raw reply
     #[arg(short = 'd', value_name = "delimiter", default_value = "\n", conflicts_with_all = NOT_RAW)]
     pub between: OsString,
     /// Delimiter between raw replies
     #[arg(short = 'D', value_name = "delimiter", default_value = "\n", conflicts_with_all = NOT_RAW)]
     pub end: OsString,
-    /// End at the first command that fails, with status 1
-    #[arg(short = 'e')]
-    pub exit_error: bool,
     /// Raw formatting (default when the output is not a terminal)
     #[arg(long)]
     pub raw: bool,
     /// Formatted output even when the output is not a terminal
     #[arg(long, conflicts_with = "raw")]
     pub no_raw: bool,
-    /// Take the arguments as quoted strings
-    #[arg(long)]
-    pub quoted_input: bool,
     /// Output in CSV format
     #[arg(long, conflicts_with_all = ["raw", "no_raw"])]
     pub csv: bool,
@@ -96,6 +132,11 @@ pub struct Options {
     /// Whether to print messages that the server pushes (default when the output is a terminal)
     #[arg(long, value_name = "yn")]
     pub show_pushes: Option<String>,
+}
+
+/// The modes other than commands, and the options of such modes.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ModeOptions {
     /// Transfer raw protocol from standard input to the server
     #[arg(long)]
     pub pipe: bool,
@@ -144,15 +185,6 @@ pub struct Options {
     /// Look for the keys that are used the most; the server's maxmemory-policy must be one of LFU
     #[arg(long)]
     pub hotkeys: bool,
-    /// Output this help and exit
-    #[arg(long, action = clap::ArgAction::Help)]
-    pub help: Option<bool>,
-    /// Output version and exit
-    #[arg(short = 'v', long, action = clap::ArgAction::Version)]
-    pub version: Option<bool>,
-    /// The command and its arguments
-    #[arg(trailing_var_arg = true, value_name = "COMMAND ARGS")]
-    pub command: Vec<OsString>,
 }
 
 /// The options that replace the raw format.

@@ -6,7 +6,7 @@ use sleeve::prelude::*;
 use sleeve::{Client, Error};
 
 use super::raw::{Raw, Requests};
-use super::sample::{SAMPLE_TIME_MAX, Sample, Stopwatch};
+use super::sample::{SAMPLE_TIME_MAX, StepTimes, Stopwatch};
 use super::step::{Step, Workload};
 use crate::endpoint::encode;
 
@@ -67,7 +67,7 @@ fn requests() -> Requests {
     requests
 }
 
-fn one_by_one(client: &Client) -> Result<Sample, Error> {
+fn one_by_one(client: &Client) -> Result<StepTimes, Error> {
     let watch = Stopwatch::start();
     let mut done = 0;
     while done < OPERATIONS && watch.elapsed() < SAMPLE_TIME_MAX {
@@ -77,7 +77,7 @@ fn one_by_one(client: &Client) -> Result<Sample, Error> {
     Ok(watch.stop(done))
 }
 
-fn pipelined(client: &Client) -> Result<Sample, Error> {
+fn pipelined(client: &Client) -> Result<StepTimes, Error> {
     let databases: Vec<_> = (0..DATABASES as u32).map(|number| client.db(number)).collect();
     let mut replies = Vec::with_capacity(OPERATIONS as usize);
     let watch = Stopwatch::start();
@@ -94,7 +94,7 @@ fn pipelined(client: &Client) -> Result<Sample, Error> {
     Ok(watch.stop(OPERATIONS))
 }
 
-fn forgotten(client: &Client) -> Result<Sample, Error> {
+fn forgotten(client: &Client) -> Result<StepTimes, Error> {
     let databases: Vec<_> = (0..DATABASES as u32).map(|number| client.db(number)).collect();
     let watch = Stopwatch::start();
     for _ in 0..OPERATIONS / AT_A_TIME / DATABASES {

@@ -4,7 +4,7 @@ use sleeve::prelude::*;
 use sleeve::{Client, Error};
 
 use super::raw::{Raw, Requests};
-use super::sample::{SAMPLE_TIME_MAX, Sample, Stopwatch};
+use super::sample::{SAMPLE_TIME_MAX, StepTimes, Stopwatch};
 use super::step::{Step, Workload};
 use crate::bench::template::numbered_key;
 use crate::endpoint::encode;
@@ -60,7 +60,7 @@ fn fill(client: &Client) -> Result<(), Error> {
     replies.into_iter().try_for_each(|reply| reply.wait())
 }
 
-fn one_by_one(client: &Client) -> Result<Sample, Error> {
+fn one_by_one(client: &Client) -> Result<StepTimes, Error> {
     fill(client)?;
     let watch = Stopwatch::start();
     let mut done = 0;
@@ -76,7 +76,7 @@ fn one_by_one(client: &Client) -> Result<Sample, Error> {
     Ok(watch.stop(done))
 }
 
-fn pipelined(client: &Client, count: u64) -> Result<Sample, Error> {
+fn pipelined(client: &Client, count: u64) -> Result<StepTimes, Error> {
     let mut replies = Vec::with_capacity(count as usize);
     let watch = Stopwatch::start();
     replies.extend((0..count).map(|number| client.get::<Box<[u8]>>(key(number))));

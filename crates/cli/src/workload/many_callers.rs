@@ -8,7 +8,7 @@ use sleeve::prelude::*;
 use sleeve::{Client, Error, Reply};
 
 use super::raw::{Raw, Requests};
-use super::sample::{Sample, Stopwatch};
+use super::sample::{StepTimes, Stopwatch};
 use super::step::{Step, Workload};
 use crate::endpoint::encode;
 
@@ -67,7 +67,7 @@ fn requests(count: u64) -> Requests {
     requests
 }
 
-fn by_threads(client: &Client, threads: u64, count: u64) -> Result<Sample, Error> {
+fn by_threads(client: &Client, threads: u64, count: u64) -> Result<StepTimes, Error> {
     client.set(KEY, VALUE).wait()?;
     let watch = Stopwatch::start();
     let each = (count / threads).max(1);
@@ -80,7 +80,7 @@ fn by_threads(client: &Client, threads: u64, count: u64) -> Result<Sample, Error
     Ok(watch.stop(each * threads))
 }
 
-fn fan_out(client: &Client, count: u64) -> Result<Sample, Error> {
+fn fan_out(client: &Client, count: u64) -> Result<StepTimes, Error> {
     client.set(KEY, VALUE).wait()?;
     let mut unanswered: VecDeque<Reply<Box<[u8]>>> = VecDeque::with_capacity(AT_ONCE);
     let watch = Stopwatch::start();

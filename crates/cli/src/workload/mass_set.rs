@@ -6,7 +6,7 @@ use sleeve::prelude::*;
 use sleeve::{Client, CoalesceOptions, Error};
 
 use super::raw::{Raw, Requests};
-use super::sample::{SAMPLE_TIME_MAX, Sample, Stopwatch};
+use super::sample::{SAMPLE_TIME_MAX, StepTimes, Stopwatch};
 use super::step::{Step, Workload};
 use crate::bench::template::numbered_key;
 use crate::endpoint::encode;
@@ -85,7 +85,7 @@ fn requests(count: u64) -> Requests {
     requests
 }
 
-fn one_by_one(client: &Client) -> Result<Sample, Error> {
+fn one_by_one(client: &Client) -> Result<StepTimes, Error> {
     let watch = Stopwatch::start();
     let mut done = 0;
     while done < SAMPLED && watch.elapsed() < SAMPLE_TIME_MAX {
@@ -95,7 +95,7 @@ fn one_by_one(client: &Client) -> Result<Sample, Error> {
     Ok(watch.stop(done))
 }
 
-fn pipelined(client: &Client, count: u64) -> Result<Sample, Error> {
+fn pipelined(client: &Client, count: u64) -> Result<StepTimes, Error> {
     let mut replies = Vec::with_capacity(count as usize);
     let watch = Stopwatch::start();
     replies.extend((0..count).map(|number| client.set(key(number), VALUE)));
@@ -105,7 +105,7 @@ fn pipelined(client: &Client, count: u64) -> Result<Sample, Error> {
     Ok(watch.stop(count))
 }
 
-fn forgotten(client: &Client, count: u64) -> Result<Sample, Error> {
+fn forgotten(client: &Client, count: u64) -> Result<StepTimes, Error> {
     let watch = Stopwatch::start();
     for number in 0..count {
         client.set(key(number), VALUE).forget();
@@ -115,7 +115,7 @@ fn forgotten(client: &Client, count: u64) -> Result<Sample, Error> {
     Ok(watch.stop(count))
 }
 
-fn coalesced(client: &Client, delay: Duration, count: u64) -> Result<Sample, Error> {
+fn coalesced(client: &Client, delay: Duration, count: u64) -> Result<StepTimes, Error> {
     let coalescing = client.coalescing_with(CoalesceOptions::new().delay(delay));
     let mut replies = Vec::with_capacity(count as usize);
     let watch = Stopwatch::start();

@@ -23,12 +23,12 @@ use sleeve::Client;
 
 use crate::bench::affinity;
 use crate::bench::meter::Meter;
-use crate::bench::options::Options;
+use crate::bench::options::BenchOptions;
 use crate::endpoint::{Endpoint, Login, cannot_connect, client_config};
 use crate::interrupt::{INTERRUPTED, Interrupt};
 use proxy::{Line, Proxy};
 use raw::Raw;
-use sample::Sample;
+use sample::StepTimes;
 use step::Step;
 pub use step::Workload;
 use table::Table;
@@ -49,7 +49,7 @@ pub static WORKLOADS: [&Workload; 7] = [
 
 /// `bench --workload NAME`: runs one of them, or all; the exit code is 1 when one could not be completed, and 130 when Ctrl-C
 /// ended it.
-pub fn run(options: &Options) -> ExitCode {
+pub fn run(options: &BenchOptions) -> ExitCode {
     match try_run(options) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(INTERRUPTED),
@@ -60,9 +60,9 @@ pub fn run(options: &Options) -> ExitCode {
     }
 }
 
-fn try_run(options: &Options) -> Result<bool, String> {
+fn try_run(options: &BenchOptions) -> Result<bool, String> {
     options.address.login(None).check()?;
-    let name = options.workload.as_deref().unwrap_or("all");
+    let name = options.document.workload.as_deref().unwrap_or("all");
     let chosen: Vec<&Workload> = WORKLOADS.into_iter().filter(|w| name == "all" || w.name == name).collect();
     if chosen.is_empty() {
         let names = WORKLOADS.map(|workload| workload.name).join(", ");
@@ -71,11 +71,11 @@ fn try_run(options: &Options) -> Result<bool, String> {
     if let Some(list) = &options.cpu {
         affinity::confine(list)?;
     }
-    let mut table = Table::new(options.json);
+    let mut table = Table::new(options.output.json);
     let interrupt = Interrupt::watch().map_err(|error| error.to_string())?;
     let url = options.address.url.as_deref().unwrap_or_default();
     if url.starts_with("embedded://") {
-        if options.rtt.is_some() {
+        if options.document.rtt.is_some() {
             return Err("--rtt needs a server: nothing travels to an embedded engine".to_owned());
         }
         options.address.check_embedded()?;
@@ -93,16 +93,17 @@ fn try_run(options: &Options) -> Result<bool, String> {
 fn run_remote(
     chosen: &[&Workload],
     (endpoint, login): (&Endpoint, &Login),
-    options: &Options,
+    options: &BenchOptions,
     table: &mut Table,
     interrupt: &Interrupt,
 ) -> Result<(), String> {
     table.place("socket", "");
     let failed = |error: std::io::Error| cannot_connect(endpoint, &error);
-    let line = |round_trip| Line { round_trip, bits_per_second: options.bandwidth };
-    let proxy = options.rtt.map(|time| Proxy::start(endpoint, login, line(time))).transpose().map_err(failed)?;
+    let line = |round_trip| Line { round_trip, bits_per_second: options.document.bandwidth };
+    let proxy =
+        options.document.rtt.map(|time| Proxy::start(endpoint, login, line(time))).transpose().map_err(failed)?;
     if let Some(proxy) = &proxy {
-        let width = options.bandwidth.map(|bits| format!(", {:.3} Mbit/s either way", bits as f64 / 1e6));
+        let width = options.document.bandwidth.map(|bits| format!(", {:.3} Mbit/s either way", bits as f64 / 1e6));
         let added = proxy.added().as_secs_f64() * 1e3;
         table.note(&format!("round trip added: {added:.3} ms{}", width.unwrap_or_default()));
         // The proxy works in this process, so its time cannot be told from the client's.
@@ -115,7 +116,7 @@ fn run_remote(
     if meter.is_some() {
         table.show_server();
     }
-    let far = Far { raw: Some(&mut raw), meter: meter.as_ref(), is_narrow: options.bandwidth.is_some() };
+    let far = Far { raw: Some(&mut raw), meter: meter.as_ref(), is_narrow: options.document.bandwidth.is_some() };
     run_all(chosen, &client, far, table, interrupt)
 }
 
@@ -167,17 +168,17 @@ fn run_step(step: &Step, client: &Client, far: &mut Far<'_>, table: &mut Table) 
         }
         by_client.push(metered(meter, || (step.by_client)(client, count).map_err(|error| error.to_string()))?);
     }
-    if let Some(sample) = Sample::median(by_client) {
-        table.line(step, &sample, Sample::median(by_raw).as_ref());
+    if let Some(sample) = StepTimes::median(by_client) {
+        table.line(step, &sample, StepTimes::median(by_raw).as_ref());
     }
     Ok(())
 }
 
 /// Runs a step and returns its times, the server's CPU time included.
-fn metered(meter: Option<&Meter>, run: impl FnOnce() -> Result<Sample, String>) -> Result<Sample, String> {
+fn metered(meter: Option<&Meter>, run: impl FnOnce() -> Result<StepTimes, String>) -> Result<StepTimes, String> {
     let now = || meter.and_then(|meter| Some(meter.read()?.nanoseconds));
     let before = now();
     let sample = run()?;
     let server_cpu_ns = before.and_then(|before| now()?.checked_sub(before));
-    Ok(Sample { server_cpu_ns, ..sample })
+    Ok(StepTimes { server_cpu_ns, ..sample })
 }

@@ -6,7 +6,7 @@ use sleeve::prelude::*;
 use sleeve::{Client, Error, Reply};
 
 use super::raw::{Raw, Requests};
-use super::sample::{SAMPLE_TIME_MAX, Sample, Stopwatch};
+use super::sample::{SAMPLE_TIME_MAX, StepTimes, Stopwatch};
 use super::step::{Step, Workload};
 
 const OPERATIONS: u64 = 1_000;
@@ -52,7 +52,7 @@ fn requests() -> Requests {
     requests
 }
 
-fn one_by_one(client: &Client) -> Result<Sample, Error> {
+fn one_by_one(client: &Client) -> Result<StepTimes, Error> {
     let watch = Stopwatch::start();
     let mut done = 0;
     while done < OPERATIONS && watch.elapsed() < SAMPLE_TIME_MAX {
@@ -62,14 +62,14 @@ fn one_by_one(client: &Client) -> Result<Sample, Error> {
     Ok(watch.stop(done))
 }
 
-fn together(client: &Client) -> Result<Sample, Error> {
+fn together(client: &Client) -> Result<StepTimes, Error> {
     let watch = Stopwatch::start();
     let replies: Vec<_> = (0..OPERATIONS).map(|_| client.ping()).collect();
     replies.into_iter().try_for_each(|reply| reply.wait().map(drop))?;
     Ok(watch.stop(OPERATIONS))
 }
 
-fn batch(client: &Client) -> Result<Sample, Error> {
+fn batch(client: &Client) -> Result<StepTimes, Error> {
     let watch = Stopwatch::start();
     let batch = client.batch();
     let replies: Vec<Reply<String>> = (0..OPERATIONS).map(|_| batch.ping()).collect();

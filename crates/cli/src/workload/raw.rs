@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::sample::{SAMPLE_TIME_MAX, Sample, Stopwatch};
+use super::sample::{SAMPLE_TIME_MAX, StepTimes, Stopwatch};
 use crate::endpoint::{Endpoint, Login, Stream};
 use crate::replies::Replies;
 
@@ -48,7 +48,7 @@ impl Raw {
     }
 
     /// Sends operations one after the other, each when the one before has been answered, for as long as a sample takes.
-    pub fn one_by_one(&mut self, requests: &Requests) -> io::Result<Sample> {
+    pub fn one_by_one(&mut self, requests: &Requests) -> io::Result<StepTimes> {
         self.stream.set_nonblocking(false)?;
         let mut replies = Replies::default();
         let (mut start, mut done) = (0, 0);
@@ -71,7 +71,7 @@ impl Raw {
     }
 
     /// Sends everything as fast as the socket takes it, and reads replies as they come.
-    pub fn together(&mut self, requests: &Requests) -> io::Result<Sample> {
+    pub fn together(&mut self, requests: &Requests) -> io::Result<StepTimes> {
         self.stream.set_nonblocking(true)?;
         let mut replies = Replies::default();
         let expected: usize = requests.parts.iter().map(|part| part.replies).sum();

@@ -28,15 +28,15 @@ impl Stopwatch {
     }
 
     /// Stops both after so many operations.
-    pub fn stop(&self, operations: u64) -> Sample {
+    pub fn stop(&self, operations: u64) -> StepTimes {
         let elapsed = self.started.elapsed();
-        Sample { operations, elapsed, cpu_ns: own_nanoseconds() - self.cpu_ns, server_cpu_ns: None }
+        StepTimes { operations, elapsed, cpu_ns: own_nanoseconds() - self.cpu_ns, server_cpu_ns: None }
     }
 }
 
 /// So many operations, and their time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sample {
+pub struct StepTimes {
     /// Operations done.
     pub operations: u64,
     /// Time from first to last.
@@ -47,7 +47,7 @@ pub struct Sample {
     pub server_cpu_ns: Option<u64>,
 }
 
-impl Sample {
+impl StepTimes {
     /// Nanoseconds per operation.
     pub fn each_ns(&self) -> f64 {
         self.elapsed.as_nanos() as f64 / self.operations.max(1) as f64
@@ -77,9 +77,9 @@ mod tests {
     #[test]
     fn the_median_is_the_one_in_the_middle() {
         let sample =
-            |ms| Sample { operations: 10, elapsed: Duration::from_millis(ms), cpu_ns: 5, server_cpu_ns: Some(20) };
-        assert_eq!(Sample::median(vec![sample(9), sample(1), sample(3)]), Some(sample(3)));
-        assert_eq!(Sample::median(Vec::new()), None);
+            |ms| StepTimes { operations: 10, elapsed: Duration::from_millis(ms), cpu_ns: 5, server_cpu_ns: Some(20) };
+        assert_eq!(StepTimes::median(vec![sample(9), sample(1), sample(3)]), Some(sample(3)));
+        assert_eq!(StepTimes::median(Vec::new()), None);
         assert_eq!((sample(1).each_ns(), sample(1).cpu_each_ns()), (100_000.0, 0.5));
         assert_eq!(sample(1).server_cpu_each_ns(), Some(2.0));
     }

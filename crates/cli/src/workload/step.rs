@@ -5,12 +5,12 @@ use std::io;
 use sleeve::Client;
 
 use super::raw::Raw;
-use super::sample::Sample;
+use super::sample::StepTimes;
 
 /// Does the step through the client, with so many operations if it has many.
-pub type ByClient = fn(&Client, u64) -> Result<Sample, sleeve::Error>;
+pub type ByClient = fn(&Client, u64) -> Result<StepTimes, sleeve::Error>;
 /// Does it through a bare socket.
-pub type ByRaw = fn(&mut Raw, u64) -> io::Result<Sample>;
+pub type ByRaw = fn(&mut Raw, u64) -> io::Result<StepTimes>;
 
 /// One line of a workload.
 #[derive(Debug)]

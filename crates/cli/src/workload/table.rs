@@ -1,6 +1,6 @@
 //! Prints the lines of workloads as they become known, as a table for people or, at the end, as JSON for programs.
 
-use super::sample::Sample;
+use super::sample::StepTimes;
 use super::step::{Step, Workload};
 use crate::output;
 
@@ -58,7 +58,7 @@ impl Table {
     }
 
     /// One step's line, and the bare socket's beneath it.
-    pub fn line(&mut self, step: &Step, sample: &Sample, raw: Option<&Sample>) {
+    pub fn line(&mut self, step: &Step, sample: &StepTimes, raw: Option<&StepTimes>) {
         if self.json {
             self.lines.push(self.object(step, sample, raw));
             return;
@@ -73,7 +73,7 @@ impl Table {
         }
     }
 
-    fn row(&self, title: &str, step: &Step, sample: &Sample, ratio: &str) {
+    fn row(&self, title: &str, step: &Step, sample: &StepTimes, ratio: &str) {
         // A step that was cut short stands for all its operations.
         let scaled = if sample.operations < step.operations { "~" } else { "" };
         let total = format!("{scaled}{}", time(sample.each_ns() * step.operations as f64));
@@ -83,9 +83,9 @@ impl Table {
         output::line(format_args!("  {title:<32} {total:>12} {each:>12} {cpu:>12} {ratio:>8} {server:>14}"));
     }
 
-    fn object(&self, step: &Step, sample: &Sample, raw: Option<&Sample>) -> String {
+    fn object(&self, step: &Step, sample: &StepTimes, raw: Option<&StepTimes>) -> String {
         let number = |value: Option<f64>| value.map_or("null".to_owned(), |value| format!("{value:.1}"));
-        let (raw_each, raw_cpu) = (raw.map(Sample::each_ns), raw.map(Sample::cpu_each_ns));
+        let (raw_each, raw_cpu) = (raw.map(StepTimes::each_ns), raw.map(StepTimes::cpu_each_ns));
         format!(
             "  {{\"place\":\"{}\",\"workload\":\"{}\",\"step\":\"{}\",\"operations\":{},\"measured\":{},\"each_ns\":{},\"cpu_each_ns\":{},\
              \"raw_each_ns\":{},\"raw_cpu_each_ns\":{},\"server_cpu_each_ns\":{},\"raw_server_cpu_each_ns\":{}}}",
@@ -99,7 +99,7 @@ impl Table {
             number(raw_each),
             number(raw_cpu.filter(|_| self.cpu)),
             number(sample.server_cpu_each_ns()),
-            number(raw.and_then(Sample::server_cpu_each_ns)),
+            number(raw.and_then(StepTimes::server_cpu_each_ns)),
         )
     }
 

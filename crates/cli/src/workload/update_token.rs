@@ -5,7 +5,7 @@ use sleeve::prelude::*;
 use sleeve::{Batch, Client, Error, Reply};
 
 use super::raw::{Raw, Requests};
-use super::sample::{SAMPLE_TIME_MAX, Sample, Stopwatch};
+use super::sample::{SAMPLE_TIME_MAX, StepTimes, Stopwatch};
 use super::step::{Step, Workload};
 use crate::bench::template::numbered_key;
 use crate::endpoint::encode;
@@ -90,7 +90,7 @@ fn wait((counts, score): Replies) -> Result<(), Error> {
 }
 
 /// Calls until all are done, or the time of a sample is over.
-fn sampled(mut one: impl FnMut(u64) -> Result<(), Error>) -> Result<Sample, Error> {
+fn sampled(mut one: impl FnMut(u64) -> Result<(), Error>) -> Result<StepTimes, Error> {
     let watch = Stopwatch::start();
     let mut done = 0;
     while done < CALLS && watch.elapsed() < SAMPLE_TIME_MAX {
@@ -100,7 +100,7 @@ fn sampled(mut one: impl FnMut(u64) -> Result<(), Error>) -> Result<Sample, Erro
     Ok(watch.stop(done))
 }
 
-fn five_round_trips(client: &Client) -> Result<Sample, Error> {
+fn five_round_trips(client: &Client) -> Result<StepTimes, Error> {
     sampled(|number| {
         let token = token(number);
         let viewed = viewed(&token);
@@ -112,7 +112,7 @@ fn five_round_trips(client: &Client) -> Result<Sample, Error> {
     })
 }
 
-fn batches(client: &Client) -> Result<Sample, Error> {
+fn batches(client: &Client) -> Result<StepTimes, Error> {
     sampled(|number| {
         let batch: Batch = client.batch();
         let replies = call(&batch, number);
@@ -121,7 +121,7 @@ fn batches(client: &Client) -> Result<Sample, Error> {
     })
 }
 
-fn together(client: &Client, count: u64) -> Result<Sample, Error> {
+fn together(client: &Client, count: u64) -> Result<StepTimes, Error> {
     let watch = Stopwatch::start();
     let replies: Vec<_> = (0..count).map(|number| call(client, number)).collect();
     replies.into_iter().try_for_each(wait)?;

@@ -27,10 +27,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use sleeve_disk::own;
 
 use contender::Contender;
-use options::Options;
+use options::SweepOptions;
 use page::Page;
 use record::{Record, Server};
-use samples::{Axis, Figures, Point, SYSTEM_CALLS, Sample, csv, figures};
+use samples::{Axis, Figures, Point, PointRounds, SYSTEM_CALLS, csv, figures};
 use system_calls::SystemCalls;
 use turns::turns;
 
@@ -59,7 +59,7 @@ const DRIVERS: [&str; 3] = ["epoll", "uring", "tokio"];
 ///
 /// # Errors
 /// A sentence for the user.
-pub fn run(options: &Options) -> Result<ExitCode, String> {
+pub fn run(options: &SweepOptions) -> Result<ExitCode, String> {
     if let Some(path) = &options.redraw {
         let record = Record::read(path)?;
         return write(&options.out, &record).map(|()| ExitCode::SUCCESS);
@@ -94,7 +94,7 @@ pub fn run(options: &Options) -> Result<ExitCode, String> {
 }
 
 /// The servers that were named, or this program with each of its drivers.
-fn servers(options: &Options) -> Result<Vec<String>, String> {
+fn servers(options: &SweepOptions) -> Result<Vec<String>, String> {
     if !options.servers.is_empty() {
         return Ok(options.servers.clone());
     }
@@ -103,7 +103,7 @@ fn servers(options: &Options) -> Result<Vec<String>, String> {
 }
 
 /// The points of these tests, in the order in which they are measured.
-fn points(options: &Options, cases: &[&'static Case]) -> Vec<(&'static Case, Point)> {
+fn points(options: &SweepOptions, cases: &[&'static Case]) -> Vec<(&'static Case, Point)> {
     let of = |case: &'static Case| {
         let clients = options.clients.iter().map(|clients| (Axis::Clients, *clients, 1));
         let depths = options.depths.iter().map(|depth| (Axis::Depth, PIPELINED_CLIENTS, *depth));
@@ -116,10 +116,10 @@ fn points(options: &Options, cases: &[&'static Case]) -> Vec<(&'static Case, Poi
 
 /// One run of it.
 struct Sweep<'a> {
-    options: &'a Options,
+    options: &'a SweepOptions,
     contenders: Vec<Contender>,
     interrupt: Interrupt,
-    samples: Vec<Sample>,
+    samples: Vec<PointRounds>,
 }
 
 impl Sweep<'_> {
@@ -149,9 +149,9 @@ impl Sweep<'_> {
     }
 
     /// Prints requests a second, and the server's CPU time for each, where the output is no terminal too.
-    fn say(&self, measured: &[Sample]) {
+    fn say(&self, measured: &[PointRounds]) {
         let Some(Point { test, clients, depth, .. }) = measured.first().map(|sample| sample.point) else { return };
-        let one = |sample: &Sample| {
+        let one = |sample: &PointRounds| {
             let cpu = sample.median("server_cpu_us").map_or_else(String::new, |us| format!(" ({us:.2} us)"));
             format!("{} {}{cpu}", sample.server, plot::short(sample.median("rps").unwrap_or_default()))
         };
@@ -196,9 +196,9 @@ impl Sweep<'_> {
     }
 
     /// All servers at one point, in turns.
-    fn point(&self, case: &'static Case, point: Point) -> Result<Vec<Sample>, String> {
-        let new = |contender: &Contender| Sample { server: contender.name.clone(), point, rounds: Vec::new() };
-        let mut measured: Vec<Sample> = self.contenders.iter().map(new).collect();
+    fn point(&self, case: &'static Case, point: Point) -> Result<Vec<PointRounds>, String> {
+        let new = |contender: &Contender| PointRounds { server: contender.name.clone(), point, rounds: Vec::new() };
+        let mut measured: Vec<PointRounds> = self.contenders.iter().map(new).collect();
         for round in 0..self.options.rounds {
             for turn in turns(round as usize, self.contenders.len()) {
                 let (contender, sample) = (&self.contenders[turn], &mut measured[turn]);

@@ -24,7 +24,7 @@ Examples:
 /// Measures servers over numbers of clients and lengths of pipelines, and writes CSV, JSON and a report in HTML
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub struct Options {
+pub struct SweepOptions {
     /// A server: a URL, or a command line that is started for each run, in an empty folder, on a port of its own.
     /// Where it has no {port}, it is given redis-server's options `--port`, `--save ""` and `--appendonly no`.
     /// Without this option: this program with each driver that it has

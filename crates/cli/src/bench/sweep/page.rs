@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::memory::VALUE_BYTES;
 use super::plot::{Labels, Scale, Series, leads, lines, short};
 use super::record::Record;
-use super::samples::{Axis, Sample};
+use super::samples::{Axis, PointRounds};
 
 const HEAD: &str = "<!doctype html>
 <html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">
@@ -114,7 +114,7 @@ impl Page<'_> {
         tests
     }
 
-    fn of<'b>(&'b self, test: &'b str, axis: Axis) -> impl Iterator<Item = &'b Sample> {
+    fn of<'b>(&'b self, test: &'b str, axis: Axis) -> impl Iterator<Item = &'b PointRounds> {
         self.0.samples.iter().filter(move |sample| sample.point.test == test && sample.point.axis == axis)
     }
 
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn the_page_shows_every_test_and_escapes_names() {
-        let sample = |server: &str, axis, clients, depth| Sample {
+        let sample = |server: &str, axis, clients, depth| PointRounds {
             server: server.to_owned(),
             point: Point { test: "GET", axis, clients, depth },
             rounds: vec![[Some(f64::from(clients * depth)); FIGURES.len()]],

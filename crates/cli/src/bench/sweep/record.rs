@@ -8,7 +8,7 @@ use sleeve_disk::own;
 
 use super::calls::Cost;
 use super::memory::{Memory, VALUE_BYTES};
-use super::samples::{Axis, FIGURES, Figures, Point, Sample};
+use super::samples::{Axis, FIGURES, Figures, Point, PointRounds};
 use crate::bench::cases;
 
 /// Far more than any record has.
@@ -22,7 +22,7 @@ pub struct Record {
     /// The servers that took part.
     pub servers: Vec<Server>,
     /// All points.
-    pub samples: Vec<Sample>,
+    pub samples: Vec<PointRounds>,
     /// Of the servers that were started.
     pub memory: Vec<Memory>,
     /// The keys that it was measured with.
@@ -101,7 +101,7 @@ impl Record {
     }
 }
 
-fn of_sample(sample: &Sample) -> Value {
+fn of_sample(sample: &PointRounds) -> Value {
     let Point { test, axis, clients, depth } = sample.point;
     let round = |row: &Figures| {
         let fields = FIGURES.iter().zip(row).map(|(name, value)| ((*name).to_owned(), json!(value)));
@@ -114,11 +114,11 @@ fn of_sample(sample: &Sample) -> Value {
     })
 }
 
-fn sample_of(value: &Value) -> Option<Sample> {
+fn sample_of(value: &Value) -> Option<PointRounds> {
     let number = |name: &str| value.get(name)?.as_u64().and_then(|number| u32::try_from(number).ok());
     let test = value.get("test")?.as_str()?;
     let round = |row: &Value| FIGURES.map(|name| row.get(name).and_then(Value::as_f64));
-    Some(Sample {
+    Some(PointRounds {
         server: value.get("server")?.as_str()?.to_owned(),
         point: Point {
             test: cases::title(test)?,
@@ -141,7 +141,7 @@ mod tests {
         let record = Record {
             setting: vec!["a \"b\"".to_owned()],
             servers: vec![Server { name: "a".into(), version: "a 1".into(), words: "a -b".into() }],
-            samples: vec![Sample { server: "a".into(), point, rounds: vec![row, row] }],
+            samples: vec![PointRounds { server: "a".into(), point, rounds: vec![row, row] }],
             memory: vec![Memory { server: "a".into(), start: 1.0, connection: 2.0, key: [Some(3.0), None, Some(4.5)] }],
             memory_keys: 9,
             calls: vec![("a function".to_owned(), 1.5)],

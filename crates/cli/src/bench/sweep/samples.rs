@@ -67,7 +67,7 @@ pub fn figures(outcome: &Outcome) -> Figures {
 
 /// One server at one point, round by round.
 #[derive(Clone, Debug)]
-pub struct Sample {
+pub struct PointRounds {
     /// The server's name.
     pub server: String,
     /// Where it was measured.
@@ -76,7 +76,7 @@ pub struct Sample {
     pub rounds: Vec<Figures>,
 }
 
-impl Sample {
+impl PointRounds {
     /// The median of a figure over the rounds that have it.
     pub fn median(&self, name: &str) -> Option<f64> {
         let column = FIGURES.iter().position(|figure| *figure == name)?;
@@ -92,7 +92,7 @@ impl Sample {
 }
 
 /// A line for each server and point, with medians.
-pub fn csv(samples: &[Sample]) -> String {
+pub fn csv(samples: &[PointRounds]) -> String {
     let mut out = format!("server,test,clients,depth,rounds,{}\n", FIGURES.join(","));
     for sample in samples {
         let Point { test, clients, depth, .. } = sample.point;
@@ -113,10 +113,10 @@ pub fn csv(samples: &[Sample]) -> String {
 mod tests {
     use super::*;
 
-    fn sample(rates: &[f64]) -> Sample {
+    fn sample(rates: &[f64]) -> PointRounds {
         let point = Point { test: "GET", axis: Axis::Clients, clients: 8, depth: 1 };
         let row = |rate: &f64| std::array::from_fn(|column| (column == 0).then_some(*rate));
-        Sample { server: "a \"b\"".into(), point, rounds: rates.iter().map(row).collect() }
+        PointRounds { server: "a \"b\"".into(), point, rounds: rates.iter().map(row).collect() }
     }
 
     #[test]

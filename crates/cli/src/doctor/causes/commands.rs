@@ -23,13 +23,13 @@ const KEYS_MIN: usize = 100;
 
 /// Values that take longer to send than to ask for.
 pub fn big_values(evidence: &Evidence) -> Option<Finding> {
-    let bytes = (evidence.bytes_in + evidence.bytes_out) as f64;
-    let each = bytes / evidence.commands.max(1) as f64;
-    if each < BYTES_OF_COMMAND_MAX || evidence.commands == 0 {
+    let bytes = (evidence.traffic.bytes_in + evidence.traffic.bytes_out) as f64;
+    let each = bytes / evidence.traffic.commands.max(1) as f64;
+    if each < BYTES_OF_COMMAND_MAX || evidence.traffic.commands == 0 {
         return None;
     }
     let weight = match evidence.path.bytes_per_second {
-        Some(width) => evidence.share_of_time(bytes / width * 1e6 / evidence.connections()),
+        Some(width) => evidence.traffic.share_of_time(bytes / width * 1e6 / evidence.connections()),
         // How long they travel is not known, only that they are large.
         None => SHARE_MIN,
     };
@@ -39,9 +39,9 @@ pub fn big_values(evidence: &Evidence) -> Option<Finding> {
         numbers: vec![format!(
             "a command moves {} on average, {} in and {} out in {:.1} s; moving them takes {} of the time",
             size(each),
-            size(evidence.bytes_in as f64),
-            size(evidence.bytes_out as f64),
-            evidence.seconds,
+            size(evidence.traffic.bytes_in as f64),
+            size(evidence.traffic.bytes_out as f64),
+            evidence.traffic.seconds,
             percent(weight)
         )],
         remedy: "Read and write the parts that are needed: fields of a hash instead of a document, GETRANGE, LRANGE and HSCAN \
@@ -55,7 +55,7 @@ pub fn slow_commands(evidence: &Evidence) -> Option<Finding> {
     let mut slow: Vec<&Calls> = evidence.calls.iter().filter(|calls| is_slow(calls)).collect();
     slow.sort_by(|a, b| b.time_us.total_cmp(&a.time_us));
     let time_us: f64 = slow.iter().map(|calls| calls.time_us).sum();
-    let weight = evidence.share_of_time(time_us / evidence.server.workers.max(1.0));
+    let weight = evidence.traffic.share_of_time(time_us / evidence.server.workers.max(1.0));
     let worst = slow.first().filter(|_| weight >= SHARE_MIN)?;
     let mut numbers: Vec<String> = slow
         .iter()
@@ -66,7 +66,7 @@ pub fn slow_commands(evidence: &Evidence) -> Option<Finding> {
                 calls.name.replace('|', " ").to_uppercase(),
                 calls.count,
                 time(calls.time_us / calls.count as f64),
-                percent(evidence.share_of_time(calls.time_us / evidence.server.workers.max(1.0)))
+                percent(evidence.traffic.share_of_time(calls.time_us / evidence.server.workers.max(1.0)))
             )
         })
         .collect();
@@ -119,14 +119,14 @@ pub fn hot_key(evidence: &Evidence) -> Option<Finding> {
     let server = &evidence.server;
     let run = server.busy_share.map_or(1.0, |busy| (busy - server.delayed_share) * server.workers.max(1.0));
     let weight = share * run.max(evidence.share_of_possible()).min(1.0);
-    (weight >= SHARE_MIN && evidence.commands >= COMMANDS_MIN).then(|| Finding {
+    (weight >= SHARE_MIN && evidence.traffic.commands >= COMMANDS_MIN).then(|| Finding {
         cause: Cause::HotKey,
         weight,
         numbers: vec![format!(
             "{key}: {} of {} keys that were named; {:.0} commands a second, all keys together",
             percent(*share),
             sample.key_count,
-            evidence.per_second()
+            evidence.traffic.per_second()
         )],
         remedy:
             "Keep it in the program's own memory, as long as the server says that it is true (client-side caching, \

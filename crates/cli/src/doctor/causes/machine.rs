@@ -77,7 +77,7 @@ pub fn fork(evidence: &Evidence) -> Option<Finding> {
 pub fn fsync(evidence: &Evidence) -> Option<Finding> {
     let log = &evidence.log;
     let always = log.policy.as_deref() == Some("always");
-    if !log.is_on || evidence.commands < COMMANDS_MIN || writes_share(evidence) < WRITES_SHARE_MIN {
+    if !log.is_on || evidence.traffic.commands < COMMANDS_MIN || writes_share(evidence) < WRITES_SHARE_MIN {
         return None;
     }
     let disk = evidence.server.disk_share.unwrap_or_default();
@@ -122,7 +122,7 @@ fn writes_share(evidence: &Evidence) -> f64 {
     let writes = |name: &str| find_full(name.as_bytes()).is_some_and(|row| row.flags.contains(Flags::WRITE));
     let count: u64 = evidence.calls.iter().filter(|calls| writes(&calls.name)).map(|calls| calls.count).sum();
     // Where the server does not say, nothing speaks against it.
-    if evidence.calls.is_empty() { 1.0 } else { count as f64 / evidence.commands.max(1) as f64 }
+    if evidence.calls.is_empty() { 1.0 } else { count as f64 / evidence.traffic.commands.max(1) as f64 }
 }
 
 /// Memory that is on a disk.
@@ -160,7 +160,7 @@ pub fn swapping(evidence: &Evidence) -> Option<Finding> {
 pub fn cpu(evidence: &Evidence) -> Option<Finding> {
     let server = &evidence.server;
     if let Some(weight) =
-        server.busy_share.filter(|share| *share >= BUSY_SHARE_MAX && evidence.commands >= COMMANDS_MIN)
+        server.busy_share.filter(|share| *share >= BUSY_SHARE_MAX && evidence.traffic.commands >= COMMANDS_MIN)
     {
         let mut numbers = vec![format!(
             "the server's {} busy for {} of the time, {} of it waiting for a processor",
@@ -168,11 +168,11 @@ pub fn cpu(evidence: &Evidence) -> Option<Finding> {
             percent(weight.min(1.0)),
             percent(server.delayed_share / weight)
         )];
-        numbers.push(format!("{:.1} commands a round trip", evidence.depth()));
+        numbers.push(format!("{:.1} commands a round trip", evidence.traffic.depth()));
         let delayed = "Give the machine more processors, or have less run on it.";
         let remedy = match () {
             () if server.delayed_share > weight / 2.0 => delayed,
-            () if evidence.depth() < DEPTH_MIN => {
+            () if evidence.traffic.depth() < DEPTH_MIN => {
                 "Send commands together: most of what a lone one costs is the kernel's work for its round trip."
             }
             () => {
@@ -203,21 +203,21 @@ pub fn cpu(evidence: &Evidence) -> Option<Finding> {
 
 /// Finds a way that is narrow, long, or loses packets.
 pub fn network(evidence: &Evidence) -> Option<Finding> {
-    if evidence.commands < COMMANDS_MIN {
+    if evidence.traffic.commands < COMMANDS_MIN {
         return None;
     }
     let path = &evidence.path;
-    let most = evidence.bytes_in.max(evidence.bytes_out) as f64;
+    let most = evidence.traffic.bytes_in.max(evidence.traffic.bytes_out) as f64;
     // Where the server was that busy while the way was measured, its queue was measured and not the way.
     let has_time = evidence.server.busy_share.is_none_or(|share| share < BUSY_SHARE_MAX);
     let width = path.bytes_per_second.filter(|_| has_time);
-    let full = width.map_or(0.0, |width| evidence.share_of_time(most / width * 1e6));
+    let full = width.map_or(0.0, |width| evidence.traffic.share_of_time(most / width * 1e6));
     let sent_again = evidence.sent_again_share.unwrap_or_default();
     let waiting = evidence.waiting_share();
     let is_far = has_time && path.round_trip_us.p10 >= NEAR_US_MAX && waiting >= WAITING_SHARE_MAX;
     let mut numbers = Vec::new();
     if let Some(width) = width.filter(|_| full >= FULL_SHARE_MAX) {
-        let moved = size(most / evidence.seconds);
+        let moved = size(most / evidence.traffic.seconds);
         numbers.push(format!("{moved} a second in one direction, of {} that fit: {}", size(width), percent(full)));
     }
     if sent_again >= SENT_AGAIN_SHARE_MAX {

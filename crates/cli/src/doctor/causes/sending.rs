@@ -32,12 +32,14 @@ const LOOKS_MIN: u64 = 6;
 
 /// Connections that serve for a command or two.
 pub fn connection_per_command(evidence: &Evidence) -> Option<Finding> {
-    let each = evidence.commands as f64 / evidence.connects.max(1) as f64;
-    if evidence.connects < CONNECTS_MIN || each >= COMMANDS_OF_CONNECTION_MIN {
+    let each = evidence.traffic.commands as f64 / evidence.traffic.connects.max(1) as f64;
+    if evidence.traffic.connects < CONNECTS_MIN || each >= COMMANDS_OF_CONNECTION_MIN {
         return None;
     }
     let path = &evidence.path;
-    let of_program = evidence.share_of_time(evidence.connects as f64 * path.connect_us / evidence.clients.max(1.0));
+    let of_program = evidence
+        .traffic
+        .share_of_time(evidence.traffic.connects as f64 * path.connect_us / evidence.traffic.clients.max(1.0));
     // Connecting takes its part of the server's time too.
     let connecting = path.connect_us / (path.connect_us + each * path.round_trip_us.p10).max(1.0);
     let of_server = connecting * evidence.server.busy_share.unwrap_or_default().min(1.0);
@@ -46,7 +48,7 @@ pub fn connection_per_command(evidence: &Evidence) -> Option<Finding> {
         cause: Cause::ConnectionPerCommand,
         weight,
         numbers: vec![
-            format!("{} connections were opened for {} commands", evidence.connects, evidence.commands),
+            format!("{} connections were opened for {} commands", evidence.traffic.connects, evidence.traffic.commands),
             format!("opening one takes {}, a command {}", time(path.connect_us), time(path.round_trip_us.p50)),
         ],
         remedy: "Open one connection when the program starts and keep it: a client that many callers share, or a pool."
@@ -57,7 +59,7 @@ pub fn connection_per_command(evidence: &Evidence) -> Option<Finding> {
 /// Each command waits for the reply of the one before: all the time, or within each request.
 pub fn round_trips(evidence: &Evidence) -> Option<Finding> {
     let waiting = evidence.waiting_share();
-    if evidence.commands < COMMANDS_MIN || evidence.depth() >= DEPTH_MIN {
+    if evidence.traffic.commands < COMMANDS_MIN || evidence.traffic.depth() >= DEPTH_MIN {
         return None;
     }
     let bursts = evidence.sample.as_ref().and_then(|sample| sample.bursts.as_ref()).filter(|bursts| {
@@ -84,7 +86,7 @@ fn within_requests(evidence: &Evidence, bursts: &Bursts) -> Finding {
                 time(bursts.round_trips * round_trip_us),
                 bursts.command
             ),
-            format!("{:.1} commands a round trip", evidence.depth()),
+            format!("{:.1} commands a round trip", evidence.traffic.depth()),
         ],
         remedy: match many(&bursts.command) {
             Some(many) => {
@@ -113,7 +115,7 @@ fn all_the_time(evidence: &Evidence) -> Finding {
         numbers: vec![
             format!(
                 "{:.1} commands a round trip of {}; connections spend {} of the time on them",
-                evidence.depth(),
+                evidence.traffic.depth(),
                 time(path.round_trip_us.p50),
                 percent(evidence.waiting_share())
             ),
@@ -132,7 +134,7 @@ fn all_the_time(evidence: &Evidence) -> Finding {
 pub fn starved_executor(evidence: &Evidence) -> Option<Finding> {
     let sockets = evidence.sockets.filter(|sockets| sockets.looks >= LOOKS_MIN)?;
     let weight = sockets.left_lying as f64 / sockets.looks as f64;
-    if weight < LEFT_LYING_MIN || evidence.commands == 0 {
+    if weight < LEFT_LYING_MIN || evidence.traffic.commands == 0 {
         return None;
     }
     let mut numbers = vec![format!(

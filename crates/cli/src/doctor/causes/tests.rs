@@ -3,7 +3,9 @@
 use super::figures::{percent, size, time};
 use super::finding::{Cause, SHARE_MIN};
 use super::*;
-use crate::doctor::evidence::{Bursts, Calls, Forks, Log, Path, Sample, Server, SlowCommand, Sockets, Times, Usage};
+use crate::doctor::evidence::{
+    Bursts, Calls, Forks, Log, MonitorSample, Path, Server, SlowCommand, Sockets, Times, Traffic, Usage,
+};
 
 /// A program that sends twenty commands together every ten milliseconds, over a way of 100 us.
 fn healthy() -> Evidence {
@@ -15,12 +17,15 @@ fn healthy() -> Evidence {
             connect_us: 300.0,
             bytes_per_second: Some(1e8),
         },
-        seconds: 10.0,
-        commands: 20_000,
-        reads: 1_000,
-        bytes_in: 800_000,
-        bytes_out: 200_000,
-        clients: 1.0,
+        traffic: Traffic {
+            seconds: 10.0,
+            commands: 20_000,
+            reads: 1_000,
+            bytes_in: 800_000,
+            bytes_out: 200_000,
+            clients: 1.0,
+            ..Traffic::default()
+        },
         calls: vec![Calls { name: "set".to_owned(), count: 20_000, time_us: 40_000.0 }],
         probe_us: Times { count: 200, p10: 90.0, p50: 105.0, p99: 300.0, max: 1_200.0 },
         server: Server {
@@ -51,7 +56,7 @@ fn only(evidence: &Evidence, cause: Cause) -> String {
 fn a_healthy_program_has_no_cause() {
     assert_eq!(causes(&healthy()), []);
     // One at a time, but seldom; and with nothing known of the server.
-    let seldom = Evidence { commands: 1_000, ..healthy() };
+    let seldom = Evidence { traffic: Traffic { commands: 1_000, ..healthy().traffic }, ..healthy() };
     assert_eq!(causes(&seldom), []);
     let unknown = Evidence { calls: Vec::new(), server: Server::default(), ..healthy() };
     assert_eq!(causes(&unknown), []);
@@ -60,31 +65,42 @@ fn a_healthy_program_has_no_cause() {
 
 #[test]
 fn connections_that_serve_for_a_command() {
-    let evidence = Evidence { commands: 20_000, connects: 20_000, reads: 40_000, ..healthy() };
+    let evidence = Evidence {
+        traffic: Traffic { commands: 20_000, connects: 20_000, reads: 40_000, ..healthy().traffic },
+        ..healthy()
+    };
     let findings = causes(&evidence);
     assert_eq!(findings, [Cause::ConnectionPerCommand, Cause::NoPipelining]);
     let server = Server { busy_share: Some(0.5), ..healthy().server };
-    let crowded = Evidence { commands: 300, connects: 300, reads: 300, server, ..healthy() };
+    let crowded = Evidence {
+        traffic: Traffic { commands: 300, connects: 300, reads: 300, ..healthy().traffic },
+        server,
+        ..healthy()
+    };
     assert_eq!(causes(&crowded), [Cause::ConnectionPerCommand], "the server has more to do with them");
-    let few = Evidence { connects: 15, ..healthy() };
+    let few = Evidence { traffic: Traffic { connects: 15, ..healthy().traffic }, ..healthy() };
     assert_eq!(causes(&few), [], "a pool opens its connections");
-    let long = Evidence { connects: 1_000, reads: 2_000, ..healthy() };
+    let long = Evidence { traffic: Traffic { connects: 1_000, reads: 2_000, ..healthy().traffic }, ..healthy() };
     assert_eq!(causes(&long), [], "a connection for twenty commands at a time, seldom");
 }
 
 #[test]
 fn waiting_for_each_reply() {
-    let evidence = Evidence { commands: 80_000, reads: 80_000, ..healthy() };
+    let evidence = Evidence { traffic: Traffic { commands: 80_000, reads: 80_000, ..healthy().traffic }, ..healthy() };
     assert!(only(&evidence, Cause::NoPipelining).contains("1.0 commands a round trip of 100 us"));
-    let shared = Evidence { clients: 8.0, ..evidence };
+    let shared = Evidence { traffic: Traffic { clients: 8.0, ..evidence.traffic }, ..evidence };
     assert_eq!(causes(&shared), [], "eight connections have each an eighth of the waiting");
 }
 
 #[test]
 fn round_trips_of_a_request() {
     let bursts = Bursts { count: 50, round_trips: 10.0, alike_share: 0.9, pause_share: 0.6, command: "GET".to_owned() };
-    let sample = |bursts| Some(Sample { clients: Some(1.0), bursts: Some(bursts), ..Sample::default() });
-    let evidence = Evidence { commands: 40_000, reads: 40_000, sample: sample(bursts.clone()), ..healthy() };
+    let sample = |bursts| Some(MonitorSample { clients: Some(1.0), bursts: Some(bursts), ..MonitorSample::default() });
+    let evidence = Evidence {
+        traffic: Traffic { commands: 40_000, reads: 40_000, ..healthy().traffic },
+        sample: sample(bursts.clone()),
+        ..healthy()
+    };
     assert!(only(&evidence, Cause::RoundTripsPerRequest).contains("MGET instead of GET"));
     let of_all = Bursts { command: "EVALSHA".to_owned(), ..bursts.clone() };
     let scripts = Evidence { sample: sample(of_all), ..evidence.clone() };
@@ -111,7 +127,7 @@ fn unread_replies() {
 
 #[test]
 fn values_that_are_too_big() {
-    let evidence = Evidence { bytes_out: 400 << 20, ..healthy() };
+    let evidence = Evidence { traffic: Traffic { bytes_out: 400 << 20, ..healthy().traffic }, ..healthy() };
     assert!(only(&evidence, Cause::BigValues).contains("21 KiB"));
     let unmeasured = Path { bytes_per_second: None, ..healthy().path };
     only(&Evidence { path: unmeasured, ..evidence.clone() }, Cause::BigValues);
@@ -134,8 +150,9 @@ fn commands_that_take_long() {
 
 #[test]
 fn a_key_that_all_want() {
-    let sample =
-        |share| Some(Sample { key_count: 500, hottest: Some(("\"a\"".to_owned(), share)), ..Sample::default() });
+    let sample = |share| {
+        Some(MonitorSample { key_count: 500, hottest: Some(("\"a\"".to_owned(), share)), ..MonitorSample::default() })
+    };
     let server = Server { busy_share: Some(0.5), ..healthy().server };
     let evidence = Evidence { sample: sample(0.9), server, ..healthy() };
     assert!(only(&evidence, Cause::HotKey).contains("\"a\": 90 % of 500 keys"));
@@ -186,11 +203,15 @@ fn processors_that_are_busy() {
     assert!(only(&evidence, Cause::Cpu).contains("More workers"));
     let crowded = Evidence { server: server(0.97, 0.9), ..healthy() };
     assert!(only(&crowded, Cause::Cpu).contains("or have less run on it"));
-    let lone = Evidence { reads: 20_000, clients: 50.0, ..evidence };
+    let lone = Evidence { traffic: Traffic { reads: 20_000, clients: 50.0, ..evidence.traffic }, ..evidence };
     assert!(only(&lone, Cause::Cpu).contains("Send commands together"));
     let busy = Usage { busiest_share: 0.99, delayed_share: 0.0 };
     assert!(only(&Evidence { program: Some(busy), ..healthy() }, Cause::Cpu).contains("The program itself"));
-    let fast = Evidence { program: Some(busy), commands: 4_000_000, reads: 60_000, ..healthy() };
+    let fast = Evidence {
+        traffic: Traffic { commands: 4_000_000, reads: 60_000, ..healthy().traffic },
+        program: Some(busy),
+        ..healthy()
+    };
     assert_eq!(causes(&fast), [], "it does what is possible");
 }
 

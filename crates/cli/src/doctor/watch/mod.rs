@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::evidence::{Evidence, Path, Times};
-use super::options::Options;
+use super::options::DoctorOptions;
 use super::session::{Fault, Session, Tally};
 use crate::bench::meter::Meter;
 use crate::endpoint::{Endpoint, Login};
@@ -150,7 +150,7 @@ impl<'a> Watch<'a> {
     pub fn run(
         mut self,
         path: &Path,
-        options: &Options,
+        options: &DoctorOptions,
         program: &mut Option<Program>,
         interrupt: &Interrupt,
     ) -> Result<Evidence, Fault> {
@@ -249,10 +249,11 @@ impl<'a> Watch<'a> {
 
     /// Returns the evidence that was gathered between two readings.
     fn evidence(&mut self, path: &Path, before: &Reading, last: &Reading, taken: Option<&Take>) -> Evidence {
-        let mut evidence = Evidence { path: path.clone(), seconds: self.seconds, ..last.since(before) };
+        let mut evidence = Evidence { path: path.clone(), ..last.since(before) };
+        evidence.traffic.seconds = self.seconds;
         let elapsed = (last.at - before.at).as_secs_f64();
         let own_share = last.own_us_since(before) / (elapsed * 1e6 * evidence.server.workers);
-        evidence.clients = self.clients.iter().sum::<f64>() / self.clients.len().max(1) as f64;
+        evidence.traffic.clients = self.clients.iter().sum::<f64>() / self.clients.len().max(1) as f64;
         evidence.probe_us = Times::of(std::mem::take(&mut self.probes_us));
         evidence.forks.longest_us = self.longest_fork_us;
         evidence.sockets = self.looker.as_ref().and_then(Looker::seen);
@@ -261,10 +262,10 @@ impl<'a> Watch<'a> {
                 Some(text) => self.note(text.clone()),
                 None => evidence.sample = Some(take.sample(&self.own, path.round_trip_us)),
             }
-            evidence.bytes_out = evidence.bytes_out.saturating_sub(take.bytes);
+            evidence.traffic.bytes_out = evidence.traffic.bytes_out.saturating_sub(take.bytes);
             // The connection of the sample, and its MONITOR command.
-            evidence.connects = evidence.connects.saturating_sub(1);
-            evidence.commands = evidence.commands.saturating_sub(1);
+            evidence.traffic.connects = evidence.traffic.connects.saturating_sub(1);
+            evidence.traffic.commands = evidence.traffic.commands.saturating_sub(1);
         }
         match &mut self.server {
             Some(server) => {

@@ -15,7 +15,7 @@ use sleeve_wire::commands::find;
 use sleeve_wire::frame::{Frame, decode};
 use sleeve_wire::inline::{quote, split};
 
-use crate::doctor::evidence::{Bursts, Sample, Times};
+use crate::doctor::evidence::{Bursts, MonitorSample, Times};
 use crate::endpoint::{Endpoint, Login, exchange};
 use crate::shell::connection::{Connection, Target, error_of};
 
@@ -113,7 +113,7 @@ impl Take {
     }
 
     /// Returns the facts about the commands that other addresses than these sent, over a way with such round trips.
-    pub fn sample(&self, own: &HashSet<String>, round_trip_us: Times) -> Sample {
+    pub fn sample(&self, own: &HashSet<String>, round_trip_us: Times) -> MonitorSample {
         let is_other = |heard: &&Heard| !own.contains(&heard.from) && heard.from != "lua";
         let heard: Vec<&Heard> = self.heard.iter().filter(is_other).collect();
         let mut by_client: HashMap<&str, Vec<&Heard>> = HashMap::new();
@@ -126,7 +126,7 @@ impl Take {
         let span_us = heard.last().map_or(0.0, |last| last.at_us) - heard.first().map_or(0.0, |first| first.at_us);
         let clients = clients.filter(|clients| *clients > 0.0 && span_us >= SPAN_US_MIN);
         let bursts = clients.and_then(|_| bursts(&by_client, round_trip_us));
-        Sample { clients, key_count, hottest, bursts }
+        MonitorSample { clients, key_count, hottest, bursts }
     }
 }
 

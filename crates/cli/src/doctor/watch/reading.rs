@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use sleeve_wire::frame::{Frame, decode};
 
-use crate::doctor::evidence::{Calls, Evidence, Forks, Log, Server, SlowCommand};
+use crate::doctor::evidence::{Calls, Evidence, Forks, Log, Server, SlowCommand, Traffic};
 use crate::doctor::session::{Fault, NAME, Own, Session, Tally};
 use crate::replies::info::Info;
 
@@ -67,11 +67,14 @@ impl Reading {
         let info = &self.info;
         let own = |part: fn(&Own) -> u64| part(&self.own) - part(&before.own);
         Evidence {
-            commands: self.commands_since(before),
-            reads: self.grown(before, "total_reads_processed").saturating_sub(own(|own| own.count)),
-            connects: self.grown(before, "total_connections_received"),
-            bytes_in: self.grown(before, "total_net_input_bytes").saturating_sub(own(|own| own.bytes_in)),
-            bytes_out: self.grown(before, "total_net_output_bytes").saturating_sub(own(|own| own.bytes_out)),
+            traffic: Traffic {
+                commands: self.commands_since(before),
+                reads: self.grown(before, "total_reads_processed").saturating_sub(own(|own| own.count)),
+                connects: self.grown(before, "total_connections_received"),
+                bytes_in: self.grown(before, "total_net_input_bytes").saturating_sub(own(|own| own.bytes_in)),
+                bytes_out: self.grown(before, "total_net_output_bytes").saturating_sub(own(|own| own.bytes_out)),
+                ..Traffic::default()
+            },
             calls: self.calls_since(before),
             server: Server {
                 workers: workers(info),
@@ -253,7 +256,7 @@ mod tests {
             Own { commands, count: 7, ..Own::default() },
         );
         let evidence = after.since(&before);
-        assert_eq!((evidence.commands, evidence.reads, evidence.forks.count), (100, 20, 1));
+        assert_eq!((evidence.traffic.commands, evidence.traffic.reads, evidence.forks.count), (100, 20, 1));
         assert_eq!(evidence.calls, [Calls { name: "get".to_owned(), count: 95, time_us: 190.0 }]);
         assert_eq!((evidence.server.workers, evidence.log.is_on), (2.0, true));
         assert_eq!(after.own_us_since(&before), 160.0);

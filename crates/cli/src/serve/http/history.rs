@@ -80,7 +80,7 @@ pub struct History {
 #[derive(Debug, Default)]
 struct Level {
     before: Option<Snapshot>,
-    samples: VecDeque<Sample>,
+    samples: VecDeque<HistoryPoint>,
 }
 
 /// The figures of a moment.
@@ -92,7 +92,7 @@ struct Snapshot {
 }
 
 #[derive(Debug)]
-struct Sample {
+struct HistoryPoint {
     at_s: u64,
     figures: [f64; FIGURES],
 }
@@ -113,7 +113,7 @@ impl History {
             match &level.before {
                 Some(before) if !is_due(before) => continue,
                 Some(before) => {
-                    level.samples.push_back(Sample { at_s: now.at_ms / 1_000, figures: figures(before, now) });
+                    level.samples.push_back(HistoryPoint { at_s: now.at_ms / 1_000, figures: figures(before, now) });
                     let surplus = level.samples.len().saturating_sub(kept);
                     level.samples.drain(..surplus);
                 }
