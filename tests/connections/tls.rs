@@ -267,6 +267,27 @@ fn a_certificate_file_that_never_ends_holds_up_no_other_client() {
 }
 
 #[test]
+fn the_command_line_reads_options_of_tls_in_a_url() {
+    let authority = Authority::new("url");
+    let (_server, port) = authority.serve(Kind::Sleeve, &[]);
+    let [ca, certificate, key] = ["ca.crt", "client.crt", "client.key"].map(|name| authority.file(name));
+    let url = format!("rediss://localhost:{port}?ca={ca}&cert={certificate}&key={key}");
+    let mut shell = Command::new(Kind::Sleeve.binary().expect("our binary"));
+    let said = shell.args(["cli", "-u", &url, "PING"]).output().expect("it runs");
+    assert_eq!(String::from_utf8_lossy(&said.stdout), "PONG\n", "{}", String::from_utf8_lossy(&said.stderr));
+}
+
+#[test]
+fn the_command_line_gives_up_a_certificate_file_that_never_ends() {
+    let authority = Authority::new("fifo");
+    let (_server, port) = authority.serve(Kind::Sleeve, &[]);
+    let pipe = authority.file("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let complaint = shell_says(port, &["--tls", "--cacert", &pipe]);
+    assert!(complaint.contains("did not answer in time"), "{complaint}");
+}
+
+#[test]
 fn a_plain_request_is_no_handshake() {
     let authority = Authority::new("plain");
     let (server, port) = authority.serve(Kind::Sleeve, &[]);

@@ -167,6 +167,9 @@ pub use crate::config::event::{Event, EventHook, SlowCause};
 pub use crate::config::read_from::ReadFrom;
 #[cfg(feature = "tls")]
 pub use crate::config::tls::Tls;
+#[cfg(feature = "tls")]
+#[doc(hidden)]
+pub use crate::config::url::ServerUrl;
 pub use crate::config::{Config, Endpoint, ErrorHook, Protocol, QueueFull, Resend};
 #[cfg(feature = "tls")]
 #[doc(hidden)]

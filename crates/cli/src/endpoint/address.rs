@@ -1,12 +1,12 @@
 //! The address options that `bench` and `cli` share, and the URLs that say the same in one word.
 //!
 //! `redis://[[user:]password@]host[:port][/db]`, `rediss://` for the same with TLS, and
-//! `unix://[[user:]password@]/path[?db=n]`. A part that a URL leaves out is taken from the other options. A part that cannot
-//! be understood is an error that names it.
+//! `unix://[[user:]password@]/path[?db=n]`, as the client library reads them, options of TLS included. A part that a URL
+//! leaves out is taken from the other options.
 
 use std::path::PathBuf;
 
-use sleeve::Tls;
+use sleeve::{ServerUrl, Tls};
 
 use super::{Endpoint, Login};
 
@@ -67,9 +67,11 @@ pub struct TlsOptions {
 }
 
 impl TlsOptions {
-    /// The end point with TLS.
-    fn secure(&self, host: String, port: u16) -> Endpoint {
-        let mut tls = Tls::new().insecure(self.insecure);
+    /// Sets these options in the settings of a URL: an option counts more than the URL.
+    fn over(&self, mut tls: Tls) -> Tls {
+        if self.insecure {
+            tls = tls.insecure(true);
+        }
         if let Some(file) = &self.cacert {
             tls = tls.ca_file(file);
         }
@@ -82,7 +84,7 @@ impl TlsOptions {
         if let Some(name) = &self.sni {
             tls = tls.server_name(name);
         }
-        Endpoint::Tls { host, port, tls: Box::new(tls) }
+        tls
     }
 
     /// Refuses these options where there is no TLS.
@@ -102,31 +104,30 @@ impl TlsOptions {
 }
 
 impl Address {
-    /// The end point and the login that the options describe; `database` is the one given beside them.
+    /// Returns the end point and the login that the options describe; `database` is the one given beside them.
     ///
     /// The error is a sentence for the user.
     pub fn resolve(&self, database: Option<u32>) -> Result<(Endpoint, Login), String> {
         let mut login = self.login(database);
-        let mut endpoint = match &self.socket {
-            Some(path) => Endpoint::Unix(path.clone()),
-            None => Endpoint::Tcp { host: self.host.clone(), port: self.port },
+        let (place, mut tls) = match (&self.url, &self.socket) {
+            (Some(url), _) => {
+                let url = read(url, &self.host, self.port)?;
+                login.user = url.user.or(login.user);
+                login.password = url.password.or(login.password);
+                login.database = database.unwrap_or(url.database);
+                (url.endpoint, url.tls)
+            }
+            (None, Some(path)) => (sleeve::Endpoint::Unix(path.clone()), None),
+            (None, None) => (sleeve::Endpoint::Tcp { host: self.host.clone(), port: self.port }, None),
         };
-        let mut is_secure = self.tls;
-        if let Some(url) = &self.url {
-            let url = Url::parse(url)?;
-            login.user = url.user.or(login.user);
-            login.password = url.password.or(login.password);
-            login.database = database.or(url.database).unwrap_or(0);
-            is_secure |= url.is_secure;
-            endpoint = match url.place {
-                Place::Unix(path) => Endpoint::Unix(path),
-                Place::Tcp { host, port } => {
-                    Endpoint::Tcp { host: host.unwrap_or_else(|| self.host.clone()), port: port.unwrap_or(self.port) }
-                }
-            };
+        if self.tls {
+            tls.get_or_insert_default();
         }
-        self.check_tls(&endpoint, is_secure)?;
-        Ok((self.secure(endpoint, is_secure), login))
+        if tls.is_some() && matches!(place, sleeve::Endpoint::Unix(_)) {
+            return Err("TLS is spoken over TCP only: leave --tls out, or the socket".to_owned());
+        }
+        self.tls_options.check(tls.is_some())?;
+        Ok((Endpoint::new(place, tls.map(|tls| self.tls_options.over(tls)))?, login))
     }
 
     /// Returns the login that the options describe.
@@ -145,160 +146,32 @@ impl Address {
         if self.tls {
             return Err("--tls means nothing to embedded://: nothing travels".to_owned());
         }
-        self.check_tls(&Endpoint::Tcp { host: String::new(), port: 0 }, false)
-    }
-
-    /// Refuses options about TLS where there is none.
-    fn check_tls(&self, endpoint: &Endpoint, is_secure: bool) -> Result<(), String> {
-        if is_secure && matches!(endpoint, Endpoint::Unix(_)) {
-            return Err("TLS is spoken over TCP only: leave --tls out, or the socket".to_owned());
-        }
-        self.tls_options.check(is_secure)
-    }
-
-    /// The end point with TLS, if that is asked for.
-    fn secure(&self, endpoint: Endpoint, wanted: bool) -> Endpoint {
-        let Endpoint::Tcp { host, port } = endpoint else { return endpoint };
-        if !wanted {
-            return Endpoint::Tcp { host, port };
-        }
-        self.tls_options.secure(host, port)
+        self.tls_options.check(false)
     }
 }
 
 /// Returns the end point and the login that a URL alone describes. The defaults are 127.0.0.1 and 6379.
 pub fn resolve_url(url: &str, tls_options: &TlsOptions) -> Result<(Endpoint, Login), String> {
-    let url = Url::parse(url)?;
-    let login =
-        Login { user: url.user, password: url.password, database: url.database.unwrap_or(0), ..Login::default() };
-    let endpoint = match url.place {
-        Place::Unix(path) => Endpoint::Unix(path),
-        Place::Tcp { host, port } => {
-            let (host, port) = (host.unwrap_or_else(|| "127.0.0.1".to_owned()), port.unwrap_or(6379));
-            if url.is_secure { tls_options.secure(host, port) } else { Endpoint::Tcp { host, port } }
-        }
-    };
-    Ok((endpoint, login))
+    let url = read(url, "127.0.0.1", 6379)?;
+    let login = Login { user: url.user, password: url.password, database: url.database, ..Login::default() };
+    Ok((Endpoint::new(url.endpoint, url.tls.map(|tls| tls_options.over(tls)))?, login))
 }
 
-/// Where a URL leads.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Place {
-    /// A host and a port, either of which may be left out.
-    Tcp {
-        /// Name or address.
-        host: Option<String>,
-        /// TCP port.
-        port: Option<u16>,
-    },
-    /// The path of a Unix socket.
-    Unix(PathBuf),
-}
-
-/// The parts of a server URL.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Url {
-    /// Where it leads.
-    pub place: Place,
-    /// Whether it asks for TLS.
-    pub is_secure: bool,
-    /// User name.
-    pub user: Option<String>,
-    /// Password.
-    pub password: Option<String>,
-    /// Database number.
-    pub database: Option<u32>,
-}
-
-impl Url {
-    /// Reads a `redis://`, `rediss://` or `unix://` URL.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let (scheme, rest) = text.split_once("://").ok_or_else(|| format!("Invalid URI scheme in '{text}'"))?;
-        // RFC 3986: a scheme has no case.
-        let scheme = &*scheme.to_ascii_lowercase();
-        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let (credentials, place) = rest.rsplit_once('@').unwrap_or(("", rest));
-        let (user, password) = match credentials.split_once(':') {
-            Some((user, password)) => (user, password),
-            None => ("", credentials),
-        };
-        let (place, path) = match scheme {
-            "redis" | "rediss" => host_and_path(place)?,
-            "unix" | "redis+unix" => (Place::Unix(decode(place)?.into()), ""),
-            _ => return Err(format!("Invalid URI scheme '{scheme}'")),
-        };
-        let database = query.split('&').find_map(|pair| pair.strip_prefix("db=")).unwrap_or(path);
-        Ok(Self {
-            place,
-            is_secure: scheme == "rediss",
-            user: some(decode(user)?),
-            password: some(decode(password)?),
-            database: match database {
-                "" => None,
-                number => Some(number.parse().map_err(|_| format!("Invalid database number '{number}' in URI"))?),
-            },
-        })
+/// Reads a URL; `host` and `port` replace missing ones.
+fn read(url: &str, host: &str, port: u16) -> Result<ServerUrl, String> {
+    let scheme = url.split_once("://").map_or("", |(scheme, _)| scheme).to_ascii_lowercase();
+    if !SCHEMES.contains(&&*scheme) {
+        return Err(format!("Invalid URI scheme '{scheme}': use redis://, rediss:// or unix://"));
     }
+    ServerUrl::read(url, host, port).map_err(|error| error.message().to_owned())
 }
 
-fn some(text: String) -> Option<String> {
-    (!text.is_empty()).then_some(text)
-}
-
-/// Splits `host:port/path`, where the host may be an IPv6 address in brackets.
-fn host_and_path(place: &str) -> Result<(Place, &str), String> {
-    let (authority, path) = place.split_once('/').unwrap_or((place, ""));
-    let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((host, after)) => (host, after.strip_prefix(':').unwrap_or(after)),
-        None => authority.split_once(':').unwrap_or((authority, "")),
-    };
-    let port = match port {
-        "" => None,
-        digits => Some(digits.parse().map_err(|_| format!("Invalid port '{digits}' in URI"))?),
-    };
-    Ok((Place::Tcp { host: some(decode(host)?), port }, path))
-}
-
-/// Undoes percent encoding (RFC 3986, section 2.1).
-fn decode(text: &str) -> Result<String, String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes().iter();
-    while let Some(byte) = rest.next() {
-        if *byte != b'%' {
-            bytes.push(*byte);
-            continue;
-        }
-        let mut digit = || rest.next().and_then(|digit| char::from(*digit).to_digit(16));
-        match (digit(), digit()) {
-            (Some(high), Some(low)) => bytes.push((high * 16 + low) as u8),
-            _ => return Err("Incomplete URI encoding".to_owned()),
-        }
-    }
-    String::from_utf8(bytes).map_err(|_| "URI is not UTF-8".to_owned())
-}
+/// The schemes of single servers. The tools measure one server: they follow no cluster and no Sentinel.
+const SCHEMES: [&str; 7] = ["redis", "rediss", "valkey", "valkeys", "unix", "redis+unix", "valkey+unix"];
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn tcp(host: &str, port: Option<u16>) -> Place {
-        Place::Tcp { host: some(host.into()), port }
-    }
-
-    #[test]
-    fn urls_name_every_part() {
-        let url = Url::parse("redis://us%40er:p%3Aw@example.org:7000/3").unwrap();
-        assert_eq!(url.place, tcp("example.org", Some(7000)));
-        assert_eq!(url.user.as_deref(), Some("us@er"));
-        assert_eq!(url.password.as_deref(), Some("p:w"));
-        assert_eq!(url.database, Some(3));
-        assert_eq!(Url::parse("redis://secret@[::1]").unwrap().place, tcp("::1", None));
-        assert_eq!(Url::parse("redis://secret@[::1]").unwrap().password.as_deref(), Some("secret"));
-        assert!(Url::parse("rediss://h").unwrap().is_secure && Url::parse("REDISS://h").unwrap().is_secure);
-        assert_eq!(Url::parse("Redis://[::1]").unwrap().place, tcp("::1", None));
-        let unix = Url::parse("unix:///run/s.sock?db=2").unwrap();
-        assert_eq!((unix.place, unix.database), (Place::Unix("/run/s.sock".into()), Some(2)));
-    }
 
     #[test]
     fn parts_missing_in_a_url_come_from_the_options() {
@@ -310,6 +183,7 @@ mod tests {
         };
         assert_eq!(resolve(&["-u", "redis://h", "-p", "7"]), Ok("h:7".to_owned()));
         assert_eq!(resolve(&["-u", "redis://:9/2", "-h", "g", "-p", "7"]), Ok("g:9".to_owned()));
+        assert_eq!(resolve(&["-u", "unix:///run/s.sock?db=2"]), Ok("/run/s.sock".to_owned()));
         for bad in [&["--insecure"][..], &["--sni", "x"], &["--tls", "-s", "/s"], &["--cacert", "x", "-u", "redis://h"]]
         {
             assert!(resolve(bad).is_err(), "{bad:?}");
@@ -317,9 +191,18 @@ mod tests {
     }
 
     #[test]
+    fn options_of_tls_count_more_than_those_of_a_url() {
+        let tls_options = TlsOptions { sni: Some("option".to_owned()), ..TlsOptions::default() };
+        let (endpoint, _) = resolve_url("rediss://h?ca=/ca.crt&server_name=url", &tls_options).unwrap();
+        let tls = Box::new(Tls::new().ca_file("/ca.crt").server_name("option"));
+        assert_eq!(endpoint, Endpoint::Tls { host: "h".to_owned(), port: 6379, tls });
+    }
+
+    #[test]
     fn bad_urls_are_refused() {
-        for bad in ["", "host:1", "http://host", "redis://h:99999", "redis://h/x", "redis://%4/0"] {
-            assert!(Url::parse(bad).is_err(), "{bad}");
+        for bad in ["", "host:1", "http://host", "redis+cluster://h", "redis://h:99999", "redis://h/x", "redis://%4/0"]
+        {
+            assert!(resolve_url(bad, &TlsOptions::default()).is_err(), "{bad}");
         }
     }
 }

@@ -41,6 +41,16 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
+    /// Returns the end point of a single server.
+    pub fn new(place: sleeve::Endpoint, tls: Option<sleeve::Tls>) -> Result<Self, String> {
+        match (place, tls) {
+            (sleeve::Endpoint::Tcp { host, port }, None) => Ok(Self::Tcp { host, port }),
+            (sleeve::Endpoint::Tcp { host, port }, Some(tls)) => Ok(Self::Tls { host, port, tls: Box::new(tls) }),
+            (sleeve::Endpoint::Unix(path), _) => Ok(Self::Unix(path)),
+            (place, _) => Err(format!("{place} is no single server")),
+        }
+    }
+
     /// Returns the same kind of server at another place: TLS stays TLS.
     pub fn elsewhere(&self, host: String, port: u16) -> Self {
         match self {

@@ -9,6 +9,8 @@ use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -59,7 +61,7 @@ impl TlsSession {
     /// # Errors
     /// A file that cannot be used, a server that is not believed or does not believe us, or the error of the stream.
     pub fn handshake(stream: impl AsFd, tls: &Tls, host: &str, deadline: Instant) -> io::Result<Self> {
-        let mut handshake = Handshake::new(tls, tls.client_config()?, host)?;
+        let mut handshake = Handshake::new(tls, read_files_until(tls, deadline)?, host)?;
         while let Some(flags) = handshake.proceed(&stream)? {
             wait(&stream, flags, deadline)?;
         }
@@ -178,6 +180,17 @@ pub(crate) fn read_files(tls: &Tls, task_waker: TaskWaker) -> io::Result<Answer<
         PerProcess::new(|| Questions::new("sleeve-files", THREADS_MAX, Tls::client_config));
     // Files that hang now hang again.
     QUESTIONS.get().ask(tls, task_waker, Duration::MAX)
+}
+
+/// Reads the files that a handshake takes on a thread of its own, for a caller that blocks: a FIFO without a writer, or a disk
+/// that does not answer, must not hold it up beyond the deadline.
+fn read_files_until(tls: &Tls, deadline: Instant) -> io::Result<Arc<ClientConfig>> {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    let tls = tls.clone();
+    thread::Builder::new().name("sleeve-files".to_owned()).spawn(move || _ = sender.send(tls.client_config()))?;
+    receiver.recv_timeout(deadline.saturating_duration_since(now())).unwrap_or_else(|_| {
+        Err(io::Error::new(io::ErrorKind::TimedOut, "the files with certificates and keys did not answer in time"))
+    })
 }
 
 /// A stream on which the two ends have not agreed on keys yet.
