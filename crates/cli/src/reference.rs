@@ -32,7 +32,7 @@ Examples:
 /// Prints shell completions, man pages or the table of the server's options
 #[derive(Clone, Debug, clap::Args)]
 #[command(arg_required_else_help = true, after_help = EXAMPLES)]
-pub struct Options {
+pub struct ReferenceOptions {
     /// Which.
     #[command(subcommand)]
     what: What,
@@ -55,7 +55,7 @@ enum What {
 }
 
 /// Prints or writes the requested reference.
-pub fn run<C: CommandFactory>(options: &Options) -> ExitCode {
+pub fn run<C: CommandFactory>(options: &ReferenceOptions) -> ExitCode {
     match &options.what {
         What::Completions { shell } => {
             let mut script = Vec::new();
@@ -101,8 +101,8 @@ fn configuration() -> String {
          Written by `sleeve reference configuration`, from the table that the server itself reads. An option stands in a\n\
          configuration file as `name value`, on the command line as `--name value`, and can be read by CONFIG GET; *live* ones\n\
          can be changed by CONFIG SET, *protected* ones if `enable-protected-configs` allows it. Sizes take the units b, k, kb,\n\
-         m, mb, g and gb. What Redis has and this server has not is refused with the reason.\n\n\
-         | option | value | default | change | what it is for |\n| --- | --- | --- | --- | --- |\n",
+         m, mb, g and gb. Options of Redis that this server does not have are refused with the reason.\n\n\
+         | option | value | default | change | purpose |\n| --- | --- | --- | --- | --- |\n",
     );
     for row in &ROWS {
         let aliases: String = row.aliases.iter().map(|alias| format!(", `{alias}`")).collect();

@@ -360,9 +360,9 @@ options! {
     Maxmemory "maxmemory" Kind::Memory { min: 0, max: u64::MAX }, "0", Live,
         "Bytes of data above which keys are evicted, or else writes that may grow it are refused; 0 sets no limit.";
     MaxmemoryPolicy "maxmemory-policy" POLICIES, "noeviction", Live,
-        "Which keys are evicted when 'maxmemory' is reached, and so which access clock keys carry (LRU or LFU).";
+        "Keys that are evicted when 'maxmemory' is reached; it also decides which access clock keys carry (LRU or LFU).";
     MaxmemorySamples "maxmemory-samples" number(1, INT_MAX), "5", Live,
-        "Keys of each database that are looked at for every eviction; more find better ones.";
+        "Keys of each database that are sampled for every eviction; more samples find better keys.";
     MaxmemoryEvictionTenacity "maxmemory-eviction-tenacity" number(0, 100), "10", Live,
         "How long one command may evict: 10 is half a millisecond, 100 no limit.";
     LfuLogFactor "lfu-log-factor" number(0, INT_MAX), "10", Live,
@@ -370,11 +370,11 @@ options! {
     LfuDecayTime "lfu-decay-time" number(0, INT_MAX), "1", Live,
         "Minutes after which the LFU counter of an unused key falls by one; 0 never.";
     NotifyKeyspaceEvents "notify-keyspace-events" Kind::Events, "", Live,
-        "Which events about keys are published, a letter for each class, and to which channels (K, E); empty is none.";
+        "Events about keys that are published, a letter for each class, and their channels (K, E); empty: none.";
     TrackingTableMaxKeys "tracking-table-max-keys" number(0, i64::MAX), "1000000", Live,
-        "Most keys that are remembered for clients that cache them; 0 sets no limit.";
+        "Most keys that are remembered for clients that cache them; 0: no limit.";
     ActiveExpireEffort "active-expire-effort" number(1, 10), "1", Live,
-        "How much time goes into finding expired keys that nobody asks for.";
+        "Share of the time for the removal of expired keys that no client reads; 10 is the largest.";
     LazyfreeLazyEviction "lazyfree-lazy-eviction" Kind::Flag, "no", Live,
         "Whether large values that are evicted are freed by another thread.";
     LazyfreeLazyExpire "lazyfree-lazy-expire" Kind::Flag, "no", Live,
@@ -390,19 +390,19 @@ options! {
     HashMaxListpackValue "hash-max-listpack-value" = "hash-max-ziplist-value" Kind::Memory { min: 0, max: LONG_MAX }, "64", Live,
         "Longest field or value of a small hash, in bytes.";
     ListMaxListpackSize "list-max-listpack-size" = "list-max-ziplist-size" number(INT_MIN, INT_MAX), "-2", Live,
-        "How large a packed part of a list may be: so many elements, or for -1 to -5 4, 8, 16, 32 or 64 KiB.";
+        "Largest packed part of a list: a number of elements, or 4, 8, 16, 32 or 64 KiB for -1 to -5.";
     StreamNodeMaxBytes "stream-node-max-bytes" Kind::Memory { min: 0, max: LONG_MAX }, "4096", Live,
-        "How many bytes one block of a stream may have; 0 is no limit.";
+        "Most bytes of one block of a stream; 0: no limit.";
     StreamNodeMaxEntries "stream-node-max-entries" number(0, i64::MAX), "100", Live,
-        "How many entries one block of a stream may have; 0 is no limit.";
+        "Most entries of one block of a stream; 0: no limit.";
     StreamIdmpDuration "stream-idmp-duration" number(1, 86_400), "100", Live,
-        "For how many seconds a stream knows the ids that producers give their messages (XADD IDMP), unless XCFGSET says otherwise.";
+        "Seconds for which a stream knows the ids that producers give their messages (XADD IDMP), unless XCFGSET sets another time.";
     StreamIdmpMaxsize "stream-idmp-maxsize" number(1, 10_000), "100", Live,
-        "How many such ids of each producer a stream knows, unless XCFGSET says otherwise.";
+        "Most such ids that a stream knows of each producer, unless XCFGSET sets another number.";
     ListCompressDepth "list-compress-depth" number(0, INT_MAX), "0", Live,
-        "How many packed parts at each end of a list stay as they are while those between are kept compressed; 0: all stay.";
+        "Packed parts at each end of a list that are not compressed, while the parts between them are; 0: none is compressed.";
     Encodings "encodings" Kind::Choice(&["7.0", "7.2"]), "7.0", Live,
-        "Whose names OBJECT ENCODING has for small lists and sets of strings, which are packed: 7.0 says quicklist and hashtable, 7.2 listpack.";
+        "Names of OBJECT ENCODING for small lists and sets of strings, which are packed: quicklist and hashtable with 7.0, listpack with 7.2.";
     SetMaxIntsetEntries "set-max-intset-entries" number(0, i64::MAX), "512", Live,
         "Most members of a set of integers that is kept as a sorted run of them.";
     SetMaxListpackEntries "set-max-listpack-entries" number(0, i64::MAX), "128", Live,
@@ -420,23 +420,23 @@ options! {
 
     // The process.
     Workers "workers" number(1, 1_024), "1", Live,
-        "Threads that serve clients; unless it is written, as many as the machine has cores. One too many gets no new connections and ends with its last.";
+        "Threads that serve clients; by default one for each core of the machine. If the number is lowered, a surplus thread takes no new connections and ends with its last one.";
     Io "io" DRIVERS, "epoll", Own,
-        "How bytes are carried: epoll waits for ready sockets, and the worker receives and sends; uring has io_uring receive and send; tokio has tasks of tokio do it. The last three words are older names of the first three.";
+        "Driver of the sockets: epoll waits for ready sockets, and the worker receives and sends; uring receives and sends with io_uring; tokio uses tasks of tokio. The last three words are older names of the first three.";
     IoBusyPoll "io-busy-poll" = "io-look" Kind::Flag, "yes", Live,
         "Whether a worker polls its sockets for some microseconds before it sleeps, if that has been of use: no saves processor time, and replies take longer.";
     Http "http" TEXT, "", Own,
-        "Port of this machine, or address and port, at which metrics and a page are served over HTTP; empty: nowhere.";
+        "Port of this machine, or address and port, at which metrics and a page are served over HTTP; empty: none.";
     HttpHosts "http-hosts" Kind::Words { max: 64, too_many: "Too many names for 'http-hosts'; at most 64 are taken." }, "", Own,
-        "Names under which the option 'http' is asked, besides IP addresses, localhost and the name in 'http' itself; * allows any name, and so DNS rebinding.";
+        "Host names that HTTP requests may use, besides IP addresses, localhost and the name in 'http'; * allows any name, and so DNS rebinding.";
     Hz "hz" Kind::Number { min: 0, max: INT_MAX, clamp: Some((1, 500)) }, "10", Live,
         "Background rounds a second: expiry, timeouts, statistics.";
     DynamicHz "dynamic-hz" Kind::Flag, "yes", Live,
-        "Whether 'hz' is doubled until there are at most 200 clients to a round.";
+        "Whether 'hz' is doubled until a round has at most 200 clients.";
     HideUserDataFromLog "hide-user-data-from-log" Kind::Flag, "no", Live,
-        "Whether log lines leave out names of keys, values and what clients have sent.";
+        "Whether log lines leave out names of keys, values and requests of clients.";
     UseExitOnPanic "use-exit-on-panic" Kind::Flag, "no", Hidden,
-        "Whether a fault of the server's own ends it by exit with status 1 instead of an abort; for tests.";
+        "Whether the server ends with status 1 instead of an abort after a panic; for tests.";
     Loglevel "loglevel" LOG_LEVELS, "notice", Live,
         "The least important lines that are still logged.";
     Logfile "logfile" PATH_WRITTEN, "", Startup,
@@ -446,41 +446,41 @@ options! {
     Pidfile "pidfile" PATH_WRITTEN, "", Startup,
         "File to write the process id to; it is removed at a clean stop.";
     ShutdownOnSigint "shutdown-on-sigint" Kind::Shutdown, "default", Live,
-        "What SIGINT asks for: default, or save or nosave, now and force in any combination.";
+        "Kind of shutdown at SIGINT: default, or save or nosave, now and force in any combination.";
     ShutdownOnSigterm "shutdown-on-sigterm" Kind::Shutdown, "default", Live,
-        "What SIGTERM asks for, in the same words.";
+        "Kind of shutdown at SIGTERM, in the same words.";
     SetProcTitle "set-proc-title" Kind::Flag, "yes", Startup,
         "Whether the process list shows 'proc-title-template' filled in instead of the arguments.";
     ProcTitleTemplate "proc-title-template" Kind::Template, "{title} {listen-addr} {server-mode}", Live,
         "The process's title, with {title} {listen-addr} {server-mode} {port} {tls-port} {unixsocket} {config-file}.";
     OomScoreAdj "oom-score-adj" OOM_SCORES, "no", Live,
-        "Whether the kernel is told how soon to end this process when memory runs out, and from which score 'oom-score-adj-values' count.";
+        "Whether the OOM score of this process is set, and whether 'oom-score-adj-values' are absolute or relative to the score at the start.";
     OomScoreAdjValues "oom-score-adj-values" Kind::OomValues, "0 200 800", Live,
-        "Scores of a server that stands alone, of a replica and of a child that writes a snapshot; only the first has a use yet.";
+        "OOM scores of a primary, a replica and a child that writes a snapshot; only the first is used.";
     Supervised "supervised" Kind::Choice(&["no", "systemd", "auto"]), "no", Startup,
-        "Whether systemd is told when the server is ready and when it ends; auto: if it has asked for that.";
+        "Whether systemd is notified when the server is ready and when it ends; auto: if systemd has set NOTIFY_SOCKET.";
     Dir "dir" Kind::Folder, "./", Protected,
         "Folder that relative paths of other options start from.";
     EnableDebugCommand "enable-debug-command" ACCESS, "no", Startup,
-        "Who may use DEBUG: nobody, everybody, or local connections only.";
+        "Connections that may use DEBUG: none, all, or local ones only.";
     EnableProtectedConfigs "enable-protected-configs" ACCESS, "no", Startup,
-        "Who may set protected options: nobody, everybody, or local connections only.";
+        "Connections that may set protected options: none, all, or local ones only.";
 
     // Snapshots.
     Dbfilename "dbfilename" Kind::FileName { path: "dbfilename can't be a path, just a filename", empty: None }, "dump.rdb", Protected,
         "Name of the snapshot in 'dir'.";
     Save "save" Kind::SavePoints, "3600 1 300 100 60 10000", Live,
-        "When a server writes a snapshot by itself: pairs of seconds since the last one and changes since then; empty: never.";
+        "Rules for automatic snapshots: pairs of seconds and changes since the last snapshot; empty: none.";
     StopWritesOnBgsaveError "stop-writes-on-bgsave-error" Kind::Flag, "yes", Live,
-        "Whether writes are refused, while 'save' has rules, after a snapshot could not be written.";
+        "Whether writes are refused after a failed snapshot, as long as 'save' has rules.";
     Rdbcompression "rdbcompression" Kind::Flag, "yes", Live,
         "Whether strings in snapshots are compressed.";
     Rdbchecksum "rdbchecksum" Kind::Flag, "yes", Startup,
-        "Whether snapshots end in a checksum, and whether it is looked at.";
+        "Whether snapshots end in a checksum, and whether it is verified at the start.";
     RdbFormat "rdb-format" Kind::Choice(&["redis", "valkey"]), "redis", Live,
-        "Whose format is written where version 10 has no words: Redis's 12 or 13, or 80 of Valkey 9, which knows no ids of producers.";
+        "Format of data that RDB version 10 cannot hold: 12 or 13 of Redis, or 80 of Valkey 9, which has no ids of producers.";
     SanitizeDumpPayload "sanitize-dump-payload" Kind::Choice(&["no", "yes", "clients"]), "no", Live,
-        "Whether what RESTORE and snapshots bring is checked to its last byte: always, whatever this says.";
+        "Whether values in RESTORE and in snapshots are checked completely: always, with every setting.";
     RdbSaveIncrementalFsync "rdb-save-incremental-fsync" Kind::Flag, "yes", Live,
         "Whether a snapshot is synced to disk every 4 MiB while it is written, instead of once at its end.";
     SnapshotMaxMemory "snapshot-max-memory" Kind::Memory { min: MEBIBYTE, max: LONG_MAX }, "64mb", Live,
@@ -488,108 +488,108 @@ options! {
     RdbKeySaveDelay "rdb-key-save-delay" number(INT_MIN, INT_MAX), "0", Hidden,
         "Microseconds to wait behind each key of a snapshot; for tests.";
     LoadingEventsInterval "loading-process-events-interval-bytes" number(1_024, INT_MAX), "2097152", Hidden,
-        "Bytes of a snapshot after which clients that ask meanwhile are answered: here they never wait for loading.";
+        "Bytes of a snapshot after which clients are served for a moment; here they are served all the time.";
     KeyLoadDelay "key-load-delay" number(INT_MIN, INT_MAX), "0", Hidden,
         "Microseconds to wait behind each key that is loaded; for tests.";
 
     // The append-only log.
     Appendonly "appendonly" Kind::Flag, "no", Live,
-        "Whether every change is written to a log from which the data is loaded at the start.";
+        "Whether every change is written to an AOF from which the data is loaded at the start.";
     Appendfilename "appendfilename" Kind::FileName {
         path: "appendfilename can't be a path, just a filename",
         empty: Some("appendfilename can't be empty"),
     }, "appendonly.aof", Startup,
-        "What the names of the log's files begin with.";
+        "Beginning of the names of the AOF's files.";
     Appenddirname "appenddirname" Kind::FileName {
         path: "appenddirname can't be a path, just a dirname",
         empty: Some("appenddirname can't be empty"),
     }, "appendonlydir", Startup,
-        "Folder of the log's files, in 'dir'.";
+        "Folder of the AOF's files, in 'dir'.";
     Appendfsync "appendfsync" Kind::Choice(&["everysec", "always", "no"]), "everysec", Live,
-        "When the log is synced to disk: once a second, before each reply, or whenever the system likes to.";
+        "Time of the AOF's fsync: once a second, before each reply, or left to the system.";
     NoAppendfsyncOnRewrite "no-appendfsync-on-rewrite" Kind::Flag, "no", Live,
-        "Whether the log is not synced while a snapshot or a new base of the log is written.";
+        "Whether the AOF is not synced while a snapshot or a new base of the AOF is written.";
     AutoAofRewritePercentage "auto-aof-rewrite-percentage" number(0, INT_MAX), "100", Live,
-        "By how many percent the log may grow beyond what it was after the last rewrite before it is rewritten; 0: never.";
+        "Growth of the AOF, in percent of its size after the last rewrite, at which it is rewritten; 0: never.";
     AutoAofRewriteMinSize "auto-aof-rewrite-min-size" Kind::Memory { min: 0, max: LONG_MAX }, "64mb", Live,
-        "Below this size the log is not rewritten by itself.";
+        "Size below which the AOF is not rewritten automatically.";
     AofRewriteIncrementalFsync "aof-rewrite-incremental-fsync" Kind::Flag, "yes", Live,
-        "Whether a new base of the log is synced to disk every 4 MiB while it is written, instead of once at its end.";
+        "Whether a new base of the AOF is synced to disk every 4 MiB while it is written, instead of once at its end.";
     AofLoadTruncated "aof-load-truncated" Kind::Flag, "yes", Live,
-        "Whether a log that ends in the middle of a change is loaded without it, or refused.";
+        "Whether an AOF that ends in the middle of a change is loaded without that change, or refused.";
     AofUseRdbPreamble "aof-use-rdb-preamble" Kind::Flag, "yes", Live,
-        "Whether the base of the log is a snapshot, or requests, which are larger and read more slowly.";
+        "Whether the base of the AOF is a snapshot, or requests, which are larger and load more slowly.";
     AofTimestampEnabled "aof-timestamp-enabled" Kind::Flag, "no", Live,
-        "Whether the log says every second what time it is, so that it can be cut at a point in time.";
+        "Whether the AOF has a timestamp for every second, so that it can be cut at a point in time.";
     AofDisableAutoGc "aof-disable-auto-gc" Kind::Flag, "no", Live,
-        "Whether files that the log does not need any more stay; for tests.";
+        "Whether files that the AOF does not need any more stay; for tests.";
     AofChecksums "aof-checksums" Kind::Flag, "yes", Live,
-        "Whether each block of the log is preceded by a comment with its offset, length and sum, so that damage is found.";
+        "Whether each block of the AOF is preceded by a comment with its offset, length and checksum, so that damage is found.";
 
     ReplDisklessSync "repl-diskless-sync" Kind::Flag, "yes", Live,
-        "Whether new replicas are sent a snapshot as it is made; else it goes into a file first.";
+        "Whether a full sync sends the snapshot while it is made; otherwise the snapshot goes into a file first.";
     ReplDisklessSyncDelay "repl-diskless-sync-delay" number(0, INT_MAX), "5", Live,
         "Seconds to wait for more replicas before such a snapshot begins.";
     ReplDisklessSyncMaxReplicas "repl-diskless-sync-max-replicas" number(0, INT_MAX), "0", Live,
-        "So many replicas are not made to wait for more; 0 for any number.";
+        "Number of replicas at which such a snapshot begins without further delay; 0: no such number.";
     ReplBacklogSize "repl-backlog-size" Kind::Memory { min: 1, max: LONG_MAX }, "1mb", Live,
-        "How much of the stream is kept in memory for replicas whose connection was cut.";
+        "Bytes of the replication stream that are kept in memory for replicas that lose their connection.";
     ReplSpillDir "repl-spill-dir" PATH_WRITTEN, "", OwnProtected,
-        "Folder, from dir on, of the files with what slow replicas have still to be sent beyond that.";
+        "Folder, relative to 'dir', of the files with parts of the stream beyond the backlog that slow replicas still need.";
     ReplSpillMax "repl-spill-max" Kind::Memory { min: 0, max: LONG_MAX }, "4gb", Live,
-        "Bytes of such files, of all replicas; beyond that, and with 0, it stays in memory.";
+        "Most bytes of such files, of all replicas together; beyond that, and with 0, the stream stays in memory.";
     ReplBacklogTtl "repl-backlog-ttl" number(0, INT_MAX), "3600", Live,
-        "Seconds without replicas after which none of it is kept; 0 keeps it for ever.";
+        "Seconds without replicas after which the backlog is freed; 0: never.";
     ReplPingReplicaPeriod "repl-ping-replica-period" = "repl-ping-slave-period" number(1, INT_MAX), "10", Live,
-        "Seconds between two signs of life in the stream.";
+        "Seconds between two PINGs in the stream.";
     ReplTimeout "repl-timeout" number(1, INT_MAX), "60", Live,
-        "Seconds of silence after which the other end of a replica's connection is given up.";
+        "Seconds of silence after which a replication link is closed.";
     ShutdownTimeout "shutdown-timeout" number(0, INT_MAX), "10", Live,
-        "Seconds for which a server that is told to end waits for replicas that lack something; 0: not at all.";
+        "Seconds for which a shutdown waits for replicas that lack data; 0: not at all.";
     MinReplicasToWrite "min-replicas-to-write" = "min-slaves-to-write" number(0, INT_MAX), "0", Live,
-        "Replicas that must follow for writes to be taken; 0 asks for none.";
+        "Replicas that must be connected, or else writes are refused; 0: none.";
     MinReplicasMaxLag "min-replicas-max-lag" = "min-slaves-max-lag" number(0, INT_MAX), "10", Live,
-        "Seconds within which a replica must have been heard of to count for that; 0 asks for none.";
+        "Largest lag, in seconds, of a replica that counts for that; 0: the lag does not matter.";
 
     // A replica.
     Replicaof "replicaof" = "slaveof" Kind::Master, "", Startup,
-        "The primary whose replica this server is: host and port.";
+        "Primary of this server, which then is its replica: host and port.";
     Masterauth "masterauth" = "primaryauth" TEXT, "", Live,
         "Password for the primary.";
     Masteruser "masteruser" = "primaryuser" TEXT, "", Live,
         "User for the primary; empty: the default one.";
     TlsReplication "tls-replication" Kind::Flag, "no", Live,
-        "Whether the primary is spoken to under TLS.";
+        "Whether the link to the primary uses TLS.";
     ReplicaServeStaleData "replica-serve-stale-data" = "slave-serve-stale-data" Kind::Flag, "yes", Live,
-        "Whether a replica without a link answers from the data that it has.";
+        "Whether a replica without a link serves its old data.";
     ReplicaReadOnly "replica-read-only" = "slave-read-only" Kind::Flag, "yes", Live,
-        "Whether a replica refuses writes of clients. Those that it takes are in no log and go with the next synchronization.";
+        "Whether a replica refuses writes of clients. Writes that it accepts go into no AOF and are lost with the next full sync.";
     PropagationErrorBehavior "propagation-error-behavior" Kind::Choice(&["resync", "ignore", "panic", "panic-on-replicas"]),
         "resync", Live,
-        "What becomes of a command of the primary that cannot be applied: all data is asked for, or it is passed over, or the \
-         server ends, unless 'replica-read-only' is off.";
+        "Reaction to a command of the primary that cannot be applied: a full sync, or the command is skipped, or the server \
+         ends, unless 'replica-read-only' is off.";
     ReplicaPriority "replica-priority" = "slave-priority" number(0, INT_MAX), "100", Live,
-        "Which replica Sentinel prefers as the next primary: the lowest; 0: never this one.";
+        "Rank of this replica when Sentinel chooses the next primary: the lowest wins; 0: never this one.";
     ReplicaAnnounced "replica-announced" Kind::Flag, "yes", Live,
         "Whether Sentinel tells clients of this replica.";
     ReplicaAnnounceIp "replica-announce-ip" = "slave-announce-ip" TEXT, "", Live,
-        "The address at which the primary is to find this replica, where it would see another.";
+        "Address of this replica that the primary shows, if it would see another one.";
     ReplicaAnnouncePort "replica-announce-port" = "slave-announce-port" number(0, 65_535), "0", Live,
-        "The port at which it is to find it; 0: that which is listened on.";
+        "Port of this replica that the primary shows; 0: the port that it listens on.";
     ReplicaIgnoreMaxmemory "replica-ignore-maxmemory" = "slave-ignore-maxmemory" Kind::Fixed(&["yes"]), "yes", Live,
-        "Whether a replica leaves it to its primary to evict: always.";
+        "Whether a replica leaves eviction to its primary: always.";
     ReplDisklessLoad "repl-diskless-load" Kind::Choice(&["disabled", "on-empty-db", "swapdb"]), "disabled", Live,
-        "Whether a replica loads the primary's data straight from the socket: never, through a file; if it has none; or always.";
+        "Whether a replica loads a full sync directly from the socket: never (through a file), if it has no data, or always.";
 
     // Features that are not built yet, at the values that are true until then.
     ClusterEnabled "cluster-enabled" NO, "no", Startup,
         "Whether this server is a node of a cluster; it cannot be one yet.";
     EnableModuleCommand "enable-module-command" ACCESS, "no", Startup,
-        "Who may ask for a module to be loaded, which is answered with an error, as there are none.";
+        "Connections that may use MODULE LOAD, which answers with an error, because there are no modules.";
     IoThreads "io-threads" Kind::Fixed(&["1"]), "1", Startup,
-        "Threads that only move bytes; 'workers' says how many threads there are here.";
+        "Threads that only move bytes; 'workers' is the number of threads here.";
     IoThreadsDoReads "io-threads-do-reads" NO, "no", Startup,
-        "Whether such threads also read; see 'workers'.";
+        "Whether these threads also read; see 'workers'.";
     Activedefrag "activedefrag" NO, "no", Live,
         "Whether memory is defragmented while serving; it is not yet.";
     SocketMarkId "socket-mark-id" Kind::Fixed(&["0"]), "0", Startup,
@@ -603,17 +603,17 @@ options! {
     DisableThp "disable-thp" NO, "no", Startup,
         "Whether transparent huge pages are switched off for this process; the system's choice stands.";
     LocaleCollate "locale-collate" Kind::Fixed(&["", "C", "POSIX", "C.UTF-8"]), "", Live,
-        "By which language's rules SORT ALPHA and scripts compare strings; always by their bytes.";
+        "Language of the rules by which SORT ALPHA and scripts compare strings; always by their bytes.";
     ImportMode "import-mode" NO, "no", Live,
-        "Whether keys whose time has come stay while another server's data is brought over; they do not.";
+        "Whether expired keys stay while another server's data is imported; they do not.";
     RdbVersionCheck "rdb-version-check" Kind::Fixed(&["strict"]), "strict", Live,
-        "Whether a snapshot of a version that is not known is refused: always.";
+        "Whether a snapshot of an unknown version is refused: always.";
     LogFormat "log-format" Kind::Fixed(&["legacy"]), "legacy", Live,
         "The form of log lines: Redis's.";
     LogTimestampFormat "log-timestamp-format" Kind::Fixed(&["legacy"]), "legacy", Live,
         "The form of the time in log lines: Redis's.";
     TlsAuthClientsUser "tls-auth-clients-user" Kind::Fixed(&["off"]), "off", Live,
-        "Whether a client's certificate says which user it is; it does not yet.";
+        "Whether a client's certificate names its user; it does not yet.";
     TlsAutoReloadInterval "tls-auto-reload-interval" Kind::Fixed(&["0"]), "0", Live,
         "Seconds after which the files of TLS are read again; CONFIG SET of one of them reads them.";
     UnixSocketGroup "unixsocketgroup" Kind::Fixed(&[""]), "", Startup,
@@ -623,13 +623,13 @@ options! {
     RdmaPort "rdma-port" Kind::Fixed(&["0"]), "0", Startup,
         "Port for clients over RDMA; there is none.";
     KeyMemoryHistograms "key-memory-histograms" NO, "no", Live,
-        "Whether the sizes of keys are counted in classes; they are not yet.";
+        "Whether INFO has histograms of the sizes of keys; it has none yet.";
     AofLoadCorruptTail "aof-load-corrupt-tail-max-size" Kind::Fixed(&["0"]), "0", Live,
-        "How many damaged bytes at the end of the log are cut off at the start; none.";
+        "Most damaged bytes at the end of the AOF that are cut off at the start; none.";
     AvailabilityZone "availability-zone" Kind::Fixed(&[""]), "", Live,
-        "The zone that clients are told this server is in; none yet.";
+        "Availability zone of this server, for clients; none yet.";
     LuaDeprecatedApi "lua-enable-deprecated-api" = "lua-enable-insecure-api" NO, "no", Startup,
-        "Whether scripts have functions that Redis has taken away; they have not.";
+        "Whether scripts have functions that Redis has removed; they do not.";
 }
 
 #[cfg(test)]
