@@ -1,8 +1,9 @@
 //! MIGRATE between real servers: from Sleeve to Redis and Valkey, from Redis to Sleeve, and from Sleeve to Sleeve.
 
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
 use std::time::{Duration, Instant};
 
+use rustix::net::{AddressFamily, SocketType, bind, socket};
 use sleeve::prelude::*;
 use sleeve::{Client, MigrateTarget};
 use sleeve_tests::{Connection, Kind, Server};
@@ -106,6 +107,13 @@ fn keys_that_the_target_refuses_stay() {
     }
 }
 
+/// Returns a socket at a port that refuses connections, and that no other process can take meanwhile.
+fn bound_without_listening() -> TcpListener {
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+    bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    TcpListener::from(socket)
+}
+
 #[test]
 fn migrate_waits_no_longer_than_its_timeout() {
     for workers in ["1", "2"] {
@@ -121,7 +129,8 @@ fn migrate_waits_no_longer_than_its_timeout() {
         assert_eq!(ask(&mut here, &format!("MIGRATE 127.0.0.1 {port} a 1 50")), late);
         // To itself it can only wait in vain, as Redis does.
         assert_eq!(ask(&mut here, &format!("MIGRATE 127.0.0.1 {} a 0 50 COPY", source.port())), late);
-        drop(silent);
+        let refusing = bound_without_listening();
+        let port = refusing.local_addr().expect("an address").port();
         let closed = ask(&mut here, &format!("MIGRATE 127.0.0.1 {port} a 0 50"));
         assert_eq!(closed, "-IOERR error or timeout writing to target instance\r\n");
         assert_eq!(ask(&mut here, "GET a"), "$1\r\n1\r\n");

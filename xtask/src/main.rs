@@ -12,6 +12,7 @@ mod machine;
 mod miri;
 mod package;
 mod peers;
+mod redis_tests;
 mod soak;
 mod steps;
 mod tools;
@@ -75,6 +76,8 @@ enum Chore {
     Doc,
     /// Install the peers of the tests: redis-server, Valkey and the client libraries
     Peers,
+    /// Write docs/redis-tests.md from the results of a run of Redis's own tests
+    RedisTests(redis_tests::Options),
     /// Talk to a server through redis-cli, redis-benchmark, client libraries and frameworks
     Clients(clients::Options),
 }
@@ -95,6 +98,7 @@ fn main() -> ExitCode {
         Chore::Package(options) => package::run_chore(&options),
         Chore::Doc => verify::doc(),
         Chore::Peers => peers::set_up().map(|_| ()),
+        Chore::RedisTests(options) => redis_tests::run(&options),
         Chore::Clients(options) => clients::run(&options),
     };
     match done {

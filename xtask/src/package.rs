@@ -33,12 +33,13 @@ const COMPLETIONS: [(&str, &str); 3] = [
 ];
 
 /// Files of the repository, and where they go.
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 8] = [
     ("packaging/sleeve.service", "lib/systemd/system/sleeve.service"),
     ("packaging/sleeve.conf", "etc/sleeve/sleeve.conf"),
     ("packaging/sleeve.logrotate", "etc/logrotate.d/sleeve"),
     ("packaging/debian/copyright", "usr/share/doc/sleeve/copyright"),
     ("packaging/debian/lintian-overrides", "usr/share/lintian/overrides/sleeve"),
+    ("packaging/grafana/sleeve.json", "usr/share/doc/sleeve/grafana/sleeve.json"),
     ("README.md", "usr/share/doc/sleeve/README.md"),
     ("CHANGELOG.md", "usr/share/doc/sleeve/changelog"),
 ];

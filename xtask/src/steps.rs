@@ -16,9 +16,12 @@ pub struct Count {
     pub passed: usize,
     pub failed: usize,
     pub skipped: usize,
-    /// The messages of failed tests, as far as they were found in the output.
+    /// The messages of failed tests, as far as they were found in the output, or the reason why a step failed as a whole.
     pub said: Vec<String>,
 }
+
+/// The lines of a step's reason that are repeated at the end.
+const REPEATED_LINES_MAX: usize = 20;
 
 /// A run of steps.
 #[derive(Debug, Default)]
@@ -36,7 +39,7 @@ impl Steps {
         let started = Instant::now();
         let count = work().unwrap_or_else(|reason| {
             println!("{reason}");
-            Count { failed: 1, ..Count::default() }
+            Count { failed: 1, said: last_lines(&reason), ..Count::default() }
         });
         println!("    {}: {}, {:.1} s", name, describe(&count), started.elapsed().as_secs_f64());
         if count.failed > 0 {
@@ -69,6 +72,12 @@ impl Steps {
         let _ = std::io::stdout().flush();
         if self.total.failed == 0 { Ok(()) } else { Err(String::new()) }
     }
+}
+
+/// Returns the end of a reason: a few lines that are worth repeating behind a long log.
+fn last_lines(reason: &str) -> Vec<String> {
+    let lines: Vec<&str> = reason.lines().filter(|line| !line.trim().is_empty()).collect();
+    lines[lines.len().saturating_sub(REPEATED_LINES_MAX)..].iter().map(|line| (*line).to_owned()).collect()
 }
 
 fn describe(count: &Count) -> String {
@@ -185,7 +194,7 @@ fn name_of(command: &Command) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Count, counted, describe};
+    use super::{Count, Steps, counted, describe, last_lines};
 
     #[test]
     fn test_results_are_counted() {
@@ -194,6 +203,14 @@ mod tests {
         assert_eq!(counted(result, "failed"), 3);
         assert_eq!(counted(result, "ignored"), 1);
         assert_eq!(counted("ok.", "passed"), 0);
+    }
+
+    #[test]
+    fn the_reason_of_a_failed_check_is_repeated_at_the_end() {
+        let mut steps = Steps::default();
+        steps.check("the machine", || Err("changed:\n\n  a file".to_owned()));
+        assert_eq!(steps.total.said, ["changed:", "  a file"]);
+        assert_eq!(last_lines(&"x\n".repeat(30)).len(), 20);
     }
 
     #[test]
