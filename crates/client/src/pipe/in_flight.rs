@@ -234,6 +234,16 @@ impl Entry {
         self.asker.fail(error, done);
     }
 
+    /// Returns whether it has no deadline of its own, and was issued before this time.
+    pub(super) fn was_issued_before(&self, before_ms: u32) -> bool {
+        !self.has_deadline && is_before(self.at_ms, before_ms)
+    }
+
+    /// Returns whether it had a deadline of its own, and has timed out.
+    pub(super) fn has_timed_out(&self) -> bool {
+        self.has_deadline && matches!(self.asker, Asker::Nobody)
+    }
+
     /// Returns the time at which it times out.
     pub(crate) fn time(&self) -> Time {
         if self.has_deadline { Time::Due(self.at_ms) } else { Time::Issued(self.at_ms) }

@@ -239,14 +239,3 @@ impl Pipe {
         (!oldest.has_deadline).then_some(oldest.at_ms)
     }
 }
-
-impl Entry {
-    fn was_issued_before(&self, before_ms: u32) -> bool {
-        !self.has_deadline && is_before(self.at_ms, before_ms)
-    }
-
-    /// Returns whether it had a deadline of its own, and has timed out.
-    pub(super) fn has_timed_out(&self) -> bool {
-        self.has_deadline && matches!(self.asker, Asker::Nobody)
-    }
-}
