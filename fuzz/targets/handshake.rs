@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
 use sleeve_disk::disk::memory::MemoryDisk;
-use sleeve_server::boot::Server;
+use sleeve_server::boot::{self, Server};
 use sleeve_server::config::{Config, Opt};
 use sleeve_server::engine::Engine;
 use sleeve_server::engine::origin::Origin;
@@ -101,7 +101,7 @@ fn serve(options: u8) -> (Arc<Engine>, Server) {
     // The name of the stream follows from the seed.
     let origin = Origin::of_seed(1, Instant::now()).on(Arc::new(MemoryDisk::new()));
     let engine = Engine::begin(config, origin);
-    let server = engine.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a port is free");
+    let server = boot::listen(&engine, SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a port is free");
     (engine, server)
 }
 

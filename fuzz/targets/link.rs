@@ -14,7 +14,7 @@ use sleeve_server::config::{Config, Opt};
 use sleeve_server::engine::Engine;
 use sleeve_server::host::clock::Instant;
 use sleeve_server::link::{LinkError, Event, Introduction, Link};
-use sleeve_server::{Address, Id, Replay};
+use sleeve_server::{Address, Id, Replay, follow_primary};
 use sleeve_wire::request::{Batch, Limits, Parser};
 
 /// So long may a string become here.
@@ -102,7 +102,7 @@ fn apply(stream: &[u8], piece: usize) {
     let config = Config::default();
     config.assign(Opt::ProtoMaxBulkLen, &[STRING_MAX]).expect("the option takes a size");
     let engine = Engine::new(config);
-    engine.follow_primary(Address { host: "127.0.0.1".to_owned(), port: 1 });
+    follow_primary(&engine, Address { host: "127.0.0.1".to_owned(), port: 1 });
     let (mut copy, mut waiting) = (Replay::copy(&engine, 0), Vec::new());
     for piece in stream.chunks(piece) {
         waiting.extend_from_slice(piece);

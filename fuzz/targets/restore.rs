@@ -68,7 +68,7 @@ const WRITES: [&[&[u8]]; 22] = [
 fuzz_target!(|value: &[u8]| {
     let config = Config::default();
     config.assign(Opt::EnableDebugCommand, &[b"yes"]).expect("the option takes a word");
-    let mut session = Engine::new(config).connect(|| {});
+    let mut session = Local::open(&Engine::new(config), || {});
     if ask(&mut session, &[b"RESTORE", b"a", b"0", &dump_of(value)]) != b"+OK\r\n" {
         return;
     }

@@ -9,7 +9,7 @@ mod left_out;
 
 use libfuzzer_sys::fuzz_target;
 use sleeve_server::config::{Config, Opt};
-use sleeve_server::engine::Engine;
+use sleeve_server::{Engine, Local};
 use sleeve_wire::frame::Scanner;
 
 /// So long may a string become here.
@@ -24,7 +24,7 @@ fuzz_target!(|data: &[u8]| {
     }
     let config = Config::default();
     config.assign(Opt::ProtoMaxBulkLen, &[STRING_MAX]).expect("the option takes a size");
-    let mut session = Engine::new(config).connect(|| {});
+    let mut session = Local::open(&Engine::new(config), || {});
     let mut replies = Vec::new();
     for piece in bytes.chunks(usize::from(*size) + 1) {
         if session.exchange(piece, &mut replies).is_err() {

@@ -12,6 +12,7 @@ use sleeve::prelude::*;
 use sleeve::{Client, ClientFilter, Config, Effect, Error, ErrorKind, Protocol, Reply, Synced};
 use sleeve_disk::disk::gated::{Gate, GatedDisk};
 use sleeve_disk::disk::memory::MemoryDisk;
+use sleeve_server::boot;
 use sleeve_server::boot::Server as Served;
 use sleeve_server::engine::origin::Origin;
 use sleeve_server::{Config as EngineConfig, Engine, Opt};
@@ -55,8 +56,8 @@ impl Gated {
         }
         let gate = GatedDisk::gated(Arc::new(MemoryDisk::new()));
         let engine = Engine::begin(config, Origin::of_machine().on(Arc::new(gate.clone())));
-        engine.load().expect("a log begins");
-        let served = engine.listen("127.0.0.1:0".parse().expect("an address")).expect("a port");
+        boot::load(&engine).expect("a log begins");
+        let served = boot::listen(&engine, "127.0.0.1:0".parse().expect("an address")).expect("a port");
         Self { gate, engine, served }
     }
 
@@ -72,7 +73,7 @@ impl Gated {
 impl Drop for Gated {
     fn drop(&mut self) {
         self.gate.set(Gate::Open);
-        self.engine.end_log();
+        self.engine.persistence.aof.finish(&self.engine);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Renamed commands: the effect of `rename-command`, as in Redis.
 
-use sleeve_server::{Config, Engine};
+use sleeve_server::{Config, Engine, Local};
 use sleeve_tests::{Kind, Server};
 
 use crate::commands::permissions::in_words_of_7_2;
@@ -88,7 +88,7 @@ fn the_journal_knows_commands_by_their_own_names() {
     }
     let engine = Engine::new(config);
     let mut reader = engine.journal.subscribe();
-    let mut local = engine.connect(|| {});
+    let mut local = Local::open(&engine, || {});
     for request in ["*3\r\n$5\r\nstore\r\n$1\r\na\r\n$1\r\n1\r\n", "*1\r\n$6\r\nbadger\r\n"] {
         let mut reply = Vec::new();
         local.exchange(request.as_bytes(), &mut reply).expect("an open session");

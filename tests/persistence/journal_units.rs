@@ -34,7 +34,7 @@ impl Run {
         config.assign(Opt::EnableDebugCommand, &[b"yes"]).expect("an option of the table");
         config.assign(Opt::Shards, &[b"4"]).expect("an option of the table");
         let engine: Arc<Engine> = Engine::new(config);
-        let mut run = Run { local: engine.connect(|| ()), reader: engine.journal.subscribe() };
+        let mut run = Run { local: Local::open(&engine, || ()), reader: engine.journal.subscribe() };
         // An expired key would be a unit of its own.
         run.ask(&words("DEBUG SET-ACTIVE-EXPIRE 0"));
         run

@@ -19,7 +19,7 @@ const FOREIGN: &[&str] = &[
     "crates/server/src/execute",
     "crates/server/src/commands/",
     "crates/server/src/config",
-    "crates/server/src/engine/migrate_target",
+    "crates/server/src/engine/network/migrate_target",
     "crates/store/src/rdb/file/",
     "crates/store/src/rdb/old",
     "crates/store/src/rdb/packed",

@@ -66,7 +66,7 @@ struct Session {
 
 impl Session {
     fn new(engine: &Arc<Engine>) -> Self {
-        Self { local: engine.connect_at(NOW, || {}), replies: Vec::new() }
+        Self { local: Local::open_at(engine, NOW, || {}), replies: Vec::new() }
     }
 
     /// Sends requests by their numbers, so many together.

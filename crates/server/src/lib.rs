@@ -1,6 +1,6 @@
 //! The server side: the engine, embedded in a process or behind sockets.
 //!
-//! [`Engine`] is one running Sleeve. [`Engine::connect`] opens a session in the caller's thread; [`boot`] serves it over TCP
+//! [`Engine`] is one running Sleeve. [`Local::open`] opens a session in the caller's thread; [`boot`] serves it over TCP
 //! and Unix sockets.
 //!
 //! # The modules, from top to bottom
@@ -39,9 +39,9 @@ pub mod config;
 mod context;
 pub mod engine;
 mod execute;
-mod follower;
+pub mod follower;
 pub mod host;
-mod loading;
+pub mod loading;
 mod lua;
 mod messaging;
 mod net;
@@ -53,9 +53,13 @@ mod worker;
 
 pub use crate::config::{Config, Opt};
 pub use crate::engine::Engine;
+pub use crate::engine::persistence::shutdown::may_end;
+pub use crate::engine::replication::Id;
+pub use crate::engine::replication::primary::when_replicas_have;
 pub use crate::engine::replication::role::Address;
-pub use crate::engine::replication::{Id, link};
+pub use crate::engine::replication::role_change::follow_primary;
 pub use crate::execute::replay::{Refused, Replay};
+pub use crate::follower::link;
 pub use crate::session::local::{Closed, Local};
 
 /// The version of Redis with this behaviour, for clients that decide by it.

@@ -67,7 +67,7 @@ struct Session {
 impl Session {
     fn new() -> Self {
         let engine = Engine::new(Config::default());
-        let local = engine.connect(|| {});
+        let local = Local::open(&engine, || {});
         Self { engine, local }
     }
 
@@ -400,7 +400,7 @@ fn offsets_end_where_the_longest_string_does() {
     let config = Config::default();
     config.assign(Opt::ProtoMaxBulkLen, &[b"1mb"]).expect("an option of the table");
     let engine = Engine::new(config);
-    let local = engine.connect(|| {});
+    let local = Local::open(&engine, || {});
     let mut session = Session { engine, local };
     const LAST: usize = (1 << 23) - 1;
     let refused = "-ERR bit offset is not an integer or out of range\r\n";
@@ -486,7 +486,7 @@ fn lcs_refuses_a_table_that_is_longer_than_a_string_may_be() {
     let config = Config::default();
     config.assign(Opt::ProtoMaxBulkLen, &[b"1mb"]).expect("an option of the table");
     let engine = Engine::new(config);
-    let local = engine.connect(|| {});
+    let local = Local::open(&engine, || {});
     let mut session = Session { engine, local };
     let refused = "-ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len\r\n";
     session.ask(&format!("SET a {}", "x".repeat(511)));

@@ -43,8 +43,8 @@ fn info(local: &mut Local, field: &str) -> String {
 
 fn who_came_first_is_served_first(workers: &str) {
     let engine = engine(workers);
-    let mut locals: Vec<Local> = (0..5).map(|_| engine.connect(|| {})).collect();
-    let mut writer = engine.connect(|| {});
+    let mut locals: Vec<Local> = (0..5).map(|_| Local::open(&engine, || {})).collect();
+    let mut writer = Local::open(&engine, || {});
     for local in &mut locals {
         assert_eq!(ask(local, "BLPOP a b 0\r\nPING"), "", "what comes behind waits too");
     }
@@ -66,7 +66,7 @@ fn who_came_first_is_served_first(workers: &str) {
 
 fn a_transaction_wakes_with_what_it_leaves(workers: &str) {
     let engine = engine(workers);
-    let (mut local, mut writer) = (engine.connect(|| {}), engine.connect(|| {}));
+    let (mut local, mut writer) = (Local::open(&engine, || {}), Local::open(&engine, || {}));
     assert_eq!(ask(&mut local, "BLPOP a 0"), "");
     ask(&mut writer, "MULTI\r\nRPUSH a 1\r\nDEL a\r\nEXEC");
     assert_eq!(ask(&mut local, ""), "", "nothing was left");
@@ -89,12 +89,12 @@ fn a_transaction_wakes_with_what_it_leaves(workers: &str) {
 
 fn what_moves_on_wakes_the_next(workers: &str) {
     let engine = engine(workers);
-    let mut locals: Vec<Local> = (0..4).map(|_| engine.connect(|| {})).collect();
-    let mut writer = engine.connect(|| {});
+    let mut locals: Vec<Local> = (0..4).map(|_| Local::open(&engine, || {})).collect();
+    let mut writer = Local::open(&engine, || {});
     for (index, local) in locals.iter_mut().enumerate() {
         assert_eq!(ask(local, &format!("BLMOVE k{index} k{} LEFT RIGHT 0", index + 1)), "");
     }
-    let mut last = engine.connect(|| {});
+    let mut last = Local::open(&engine, || {});
     assert_eq!(ask(&mut last, "BLPOP k4 0"), "");
     assert_eq!(ask(&mut writer, "RPUSH k0 x"), ":1\r\n");
     locals.iter_mut().for_each(|local| assert_eq!(ask(local, ""), "$1\r\nx\r\n"));
@@ -107,7 +107,7 @@ fn what_moves_on_wakes_the_next(workers: &str) {
 
 fn time_ends_the_waiting_and_nothing_earlier(workers: &str) {
     let engine = engine(workers);
-    let (mut local, start) = (engine.connect(|| {}), Instant::now());
+    let (mut local, start) = (Local::open(&engine, || {}), Instant::now());
     assert_eq!(ask_at(&mut local, start, "BLPOP a 1.5\r\nBLMOVE a b LEFT RIGHT 1\r\nPING"), "");
     assert!(local.due_in_ms().is_some_and(|due_ms| due_ms <= 1_500));
     assert_eq!(ask_at(&mut local, later(start, 1_499), ""), "");
@@ -126,7 +126,7 @@ fn time_ends_the_waiting_and_nothing_earlier(workers: &str) {
 
 fn others_end_the_waiting_once(workers: &str) {
     let engine = engine(workers);
-    let (mut local, mut other) = (engine.connect(|| {}), engine.connect(|| {}));
+    let (mut local, mut other) = (Local::open(&engine, || {}), Local::open(&engine, || {}));
     let id = ask(&mut local, "CLIENT ID").replace(':', "").trim().to_owned();
     assert_eq!(ask(&mut other, &format!("CLIENT UNBLOCK {id}")), ":0\r\n");
     assert_eq!(ask(&mut local, "BLPOP a 0"), "");
@@ -144,7 +144,7 @@ fn others_end_the_waiting_once(workers: &str) {
     assert_eq!(ask(&mut other, &format!("CLIENT KILL ID {id}\r\nRPUSH b 2\r\nLLEN b")), ":1\r\n:1\r\n:1\r\n");
     assert_eq!(local.exchange(b"", &mut Vec::new()), Err(Closed));
     drop(local);
-    let mut third = engine.connect(|| {});
+    let mut third = Local::open(&engine, || {});
     assert_eq!(ask(&mut third, "BLPOP c 0"), "");
     drop(third);
     assert_eq!(info(&mut other, "blocked_clients"), "0", "who is gone waits for nothing");
@@ -152,7 +152,7 @@ fn others_end_the_waiting_once(workers: &str) {
 
 fn readers_of_a_group_hear_when_it_ends(workers: &str) {
     let engine = engine(workers);
-    let (mut local, mut writer) = (engine.connect(|| {}), engine.connect(|| {}));
+    let (mut local, mut writer) = (Local::open(&engine, || {}), Local::open(&engine, || {}));
     let read = "XREADGROUP GROUP g c BLOCK 0 STREAMS s >";
     let gone = "-NOGROUP No such key 's' or consumer group 'g' in XREADGROUP with GROUP option\r\n";
     let ends = ["XGROUP DESTROY s g", "DEL s", "FLUSHALL", "RENAME s t", "SET s 1"];
@@ -176,7 +176,7 @@ fn readers_of_a_group_hear_when_it_ends(workers: &str) {
 
 fn the_journal_says_what_was_taken(workers: &str) {
     let engine = engine(workers);
-    let (mut local, mut writer) = (engine.connect(|| {}), engine.connect(|| {}));
+    let (mut local, mut writer) = (Local::open(&engine, || {}), Local::open(&engine, || {}));
     let mut reader = engine.journal.subscribe();
     assert_eq!(ask(&mut local, "BLPOP a 0"), "");
     ask(&mut writer, "MULTI\r\nRPUSH a 1\r\nSET k 1\r\nEXEC");
@@ -200,7 +200,7 @@ fn nothing_is_lost_and_nothing_served_twice_between_threads(workers: &str) {
         for taker in 0..TAKERS {
             let (engine, taken, sum) = (&engine, &taken, &sum);
             scope.spawn(move || {
-                let mut local = engine.connect(|| {});
+                let mut local = Local::open(engine, || {});
                 let request = match taker % 3 {
                     0 => "BLPOP a b 0.002",
                     1 => "BRPOP b a 0.02",
@@ -218,7 +218,7 @@ fn nothing_is_lost_and_nothing_served_twice_between_threads(workers: &str) {
         for pusher in 0..2 {
             let engine = &engine;
             scope.spawn(move || {
-                let mut local = engine.connect(|| {});
+                let mut local = Local::open(engine, || {});
                 for element in (pusher..ELEMENTS).step_by(2) {
                     wait_for(&mut local, &format!("RPUSH {} {element}", ["a", "b"][element / 2 % 2]));
                 }
@@ -226,7 +226,7 @@ fn nothing_is_lost_and_nothing_served_twice_between_threads(workers: &str) {
         }
     });
     assert_eq!((taken.into_inner(), sum.into_inner()), (ELEMENTS, ELEMENTS * (ELEMENTS - 1) / 2));
-    let mut local = engine.connect(|| {});
+    let mut local = Local::open(&engine, || {});
     assert_eq!((ask(&mut local, "DBSIZE").as_str(), info(&mut local, "blocked_clients").as_str()), (":0\r\n", "0"));
 }
 

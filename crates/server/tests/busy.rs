@@ -5,8 +5,8 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sleeve_server::boot::Server;
-use sleeve_server::{Config, Engine, Opt};
+use sleeve_server::boot::{self, Server};
+use sleeve_server::{Config, Engine, Local, Opt};
 
 pub(crate) const ENDLESS: &[&str] = &["EVAL", "while true do end", "0"];
 const BUSY: &str = "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n";
@@ -22,7 +22,7 @@ impl Served {
         let config = Config::default();
         config.assign(Opt::Workers, &[workers.to_string().as_bytes()]).expect("a number of workers");
         let served = Engine::new(config);
-        let server = served.listen("127.0.0.1:0".parse().expect("an address")).expect("a free port");
+        let server = boot::listen(&served, "127.0.0.1:0".parse().expect("an address")).expect("a free port");
         let served = Self { engine: served, server };
         served.set_threshold(threshold_ms);
         served
@@ -329,7 +329,7 @@ fn messages_reach_those_who_listen_and_the_client_of_the_script_itself() {
         served.until_locked();
         let mut replies = Vec::new();
         let publish = b"PUBLISH c first\r\nPUBLISH c second\r\n";
-        served.engine.connect(|| {}).exchange(publish, &mut replies).expect("the session lives");
+        Local::open(&served.engine, || {}).exchange(publish, &mut replies).expect("the session lives");
         assert_eq!(replies, b":2\r\n:2\r\n");
         served.set_threshold("1");
         let message = |payload: &str| format!("$7\r\nmessage\r\n$1\r\nc\r\n${}\r\n{payload}\r\n", payload.len());
@@ -378,7 +378,7 @@ fn who_waits_for_a_key_is_told_in_time_while_one_runs() {
         let (mut runner, mut waiting) = (served.open(), served.open());
         waiting.send(&["BLPOP", "q", "0.3"]);
         let mut list = Vec::new();
-        let mut local = served.engine.connect(|| {});
+        let mut local = Local::open(&served.engine, || {});
         while !String::from_utf8_lossy(&list).contains(" flags=b ") {
             list.clear();
             local.exchange(b"CLIENT LIST\r\n", &mut list).expect("the session lives");
@@ -457,7 +457,7 @@ fn a_panic_of_its_thread_ends_the_engine_and_leaves_nobody_waiting() {
         config.assign(Opt::Workers, &[workers.to_string().as_bytes()]).expect("a number of workers");
         config.assign(Opt::EnableDebugCommand, &[b"yes"]).expect("an option");
         let engine = Engine::new(config);
-        let server = engine.listen("127.0.0.1:0".parse().expect("an address")).expect("a free port");
+        let server = boot::listen(&engine, "127.0.0.1:0".parse().expect("an address")).expect("a free port");
         let served = Served { engine, server };
         served.set_threshold("20");
         let (mut runner, mut other) = (served.open(), served.open());

@@ -93,7 +93,7 @@ fn cases() -> Vec<Case> {
 fn what_clients_take_is_counted() {
     for (name, requests, shown, percent_max) in cases() {
         let engine = Engine::new(Config::default());
-        let (mut client, mut admin) = (engine.connect(|| ()), engine.connect(|| ()));
+        let (mut client, mut admin) = (Local::open(&engine, || ()), Local::open(&engine, || ()));
         run(&mut client, b"HELLO 3\r\n");
         // Memory that is kept for reuse is allocated before the measurement.
         field(&mut admin, shown);

@@ -28,7 +28,7 @@ fn later(now: Instant, ms: i64) -> Instant {
 #[test]
 fn a_refused_exec_ends_the_transaction() {
     let engine = engine();
-    let (mut local, mut other) = (engine.connect(|| {}), engine.connect(|| {}));
+    let (mut local, mut other) = (Local::open(&engine, || {}), Local::open(&engine, || {}));
     ask(&mut local, "WATCH a\r\nMULTI\r\nSET a 1");
     let refused = "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command\r\n";
     assert_eq!(ask(&mut local, "EXEC foo"), refused);
@@ -43,7 +43,7 @@ fn a_refused_exec_ends_the_transaction() {
 
 #[test]
 fn what_a_client_asks_for_amid_a_batch_holds_from_the_next_request_on() {
-    let mut local = engine().connect(|| {});
+    let mut local = Local::open(&engine(), || {});
     let told = ask(&mut local, "SET a 1\r\nMULTI\r\nGET a\r\nINCR a\r\nEXEC\r\nGET a");
     assert_eq!(told, "+OK\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n$1\r\n1\r\n:2\r\n$1\r\n2\r\n");
     let told = ask(&mut local, "GET a\r\nCLIENT REPLY SKIP\r\nINCR a\r\nGET a\r\nCLIENT REPLY OFF\r\nINCR a\r\nGET a");
@@ -71,7 +71,7 @@ fn what_a_client_asks_for_amid_a_batch_holds_from_the_next_request_on() {
 
 #[test]
 fn keys_and_names_that_nearly_repeat_each_other_are_told_apart() {
-    let mut local = engine().connect(|| {});
+    let mut local = Local::open(&engine(), || {});
     let keys = ["first:key:00000001", "other:key:00000001", "other:key:00000002", "k", "K", "other:key:00000002"];
     let set: Vec<String> = keys.iter().enumerate().map(|(number, key)| format!("SET {key} {number}")).collect();
     assert_eq!(ask(&mut local, &set.join("\r\n")), "+OK\r\n".repeat(keys.len()));
@@ -92,7 +92,7 @@ fn keys_and_names_that_nearly_repeat_each_other_are_told_apart() {
 #[test]
 fn a_killed_session_executes_nothing_more_and_nobody_sees_it() {
     let engine = engine();
-    let (mut local, mut other) = (engine.connect(|| {}), engine.connect(|| {}));
+    let (mut local, mut other) = (Local::open(&engine, || {}), Local::open(&engine, || {}));
     let id = ask(&mut local, "WATCH a\r\nCLIENT ID").replace("+OK\r\n:", "");
     assert_eq!(ask(&mut other, &format!("CLIENT KILL ID {id}")), ":1\r\n");
     assert_eq!(ask(&mut other, &format!("CLIENT KILL ID {id}")), ":0\r\n", "it is killed already");
@@ -106,7 +106,7 @@ fn a_killed_session_executes_nothing_more_and_nobody_sees_it() {
 #[test]
 fn what_a_session_is_to_hear_is_flagged_before_whoever_caused_it_goes_on() {
     let engine = engine();
-    let (mut first, second) = (engine.connect(|| {}), Mutex::new(engine.connect(|| {})));
+    let (mut first, second) = (Local::open(&engine, || {}), Mutex::new(Local::open(&engine, || {})));
     let (has_mail, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
     let (flag, record) = (Arc::clone(&has_mail), Arc::clone(&seen));
     // While the first write still wakes the subscriber, another one is executed to its end: it sends no further wake-up.
@@ -115,7 +115,7 @@ fn what_a_session_is_to_hear_is_flagged_before_whoever_caused_it_goes_on() {
         let reply = ask(&mut second.lock().unwrap(), "SET b 2");
         record.lock().unwrap().push((before, reply, flag.load(Ordering::Acquire)));
     };
-    let mut listener = engine.connect_with_flag(Instant::now(), Arc::clone(&has_mail), wake);
+    let mut listener = Local::open_with_flag(&engine, Instant::now(), Arc::clone(&has_mail), wake);
     ask(&mut listener, "HELLO 3\r\nCLIENT TRACKING ON\r\nGET a\r\nGET b");
     assert!(!has_mail.load(Ordering::Acquire), "nothing was said yet");
     assert_eq!(ask(&mut first, "SET a 1"), "+OK\r\n");
@@ -129,7 +129,7 @@ fn what_a_session_is_to_hear_is_flagged_before_whoever_caused_it_goes_on() {
 #[test]
 fn a_held_session_says_when_it_is_to_be_asked() {
     let engine = engine();
-    let mut local = engine.connect(|| {});
+    let mut local = Local::open(&engine, || {});
     assert_eq!(local.due_in_ms(), None);
     ask(&mut local, "CLIENT PAUSE 1000000");
     assert_eq!(ask(&mut local, "PING"), "");
@@ -142,8 +142,8 @@ fn a_held_session_says_when_it_is_to_be_asked() {
 fn a_wake_may_open_and_close_sessions() {
     let engine = engine();
     let weak: Weak<Engine> = Arc::downgrade(&engine);
-    let _visited = engine.connect(move || drop(weak.upgrade().map(|engine| engine.connect(|| {}))));
-    assert_eq!(ask(&mut engine.connect(|| {}), "CLIENT UNPAUSE"), "+OK\r\n");
+    let _visited = Local::open(&engine, move || drop(weak.upgrade().map(|engine| Local::open(&engine, || {}))));
+    assert_eq!(ask(&mut Local::open(&engine, || {}), "CLIENT UNPAUSE"), "+OK\r\n");
 }
 
 /// Takes minutes if each key is compared with all before it.
@@ -151,7 +151,7 @@ fn a_wake_may_open_and_close_sessions() {
 fn watching_many_keys_at_once_is_not_quadratic() {
     const KEYS: usize = 50_000;
     let engine = engine();
-    let mut local = engine.connect(|| {});
+    let mut local = Local::open(&engine, || {});
     let mut request = format!("*{}\r\n$5\r\nWATCH\r\n", KEYS + 1);
     (0..KEYS).for_each(|key| request.push_str(&format!("$8\r\n{key:08}\r\n")));
     let mut replies = Vec::new();
@@ -169,7 +169,7 @@ fn a_protocol_error_is_not_answered_where_no_reply_is_wanted() {
     for (wanted, expected) in [("OFF", ""), ("SKIP", ""), ("ON", error)] {
         let mut replies = Vec::new();
         let request = format!("CLIENT REPLY {wanted}\r\n*x\r\n");
-        assert_eq!(engine.connect(|| {}).exchange(request.as_bytes(), &mut replies), Err(Closed));
+        assert_eq!(Local::open(&engine, || {}).exchange(request.as_bytes(), &mut replies), Err(Closed));
         assert_eq!(String::from_utf8_lossy(&replies), expected);
     }
 }
@@ -177,7 +177,7 @@ fn a_protocol_error_is_not_answered_where_no_reply_is_wanted() {
 #[test]
 fn writing_renews_the_access_clock_unless_the_client_leaves_no_trace() {
     let engine = engine();
-    let mut local = engine.connect(|| {});
+    let mut local = Local::open(&engine, || {});
     let start = Instant::now();
     let idle = later(start, 900_000);
     ask_at(&mut local, start, "MSET a 1 b 1");
@@ -202,8 +202,8 @@ fn info(local: &mut Local, field: &str) -> u64 {
 
 #[test]
 fn what_is_freed_in_the_background_is_counted_by_the_object() {
-    let mut local = engine().connect(|| ());
-    let mut others = engine().connect(|| ());
+    let mut local = Local::open(&engine(), || ());
+    let mut others = Local::open(&engine(), || ());
     for key in ["one", "two", "three"] {
         assert_eq!(ask(&mut local, &format!("SETRANGE {key} 2000000 x")), ":2000001\r\n");
     }
@@ -223,7 +223,7 @@ fn what_is_freed_in_the_background_is_counted_by_the_object() {
 
 #[test]
 fn overwritten_and_removed_values_are_freed_in_the_background_if_set() {
-    let mut local = engine().connect(|| ());
+    let mut local = Local::open(&engine(), || ());
     ask(&mut local, "CONFIG SET lazyfree-lazy-server-del yes lazyfree-lazy-expire yes");
     ask(&mut local, "SADD members a");
     for write in [
@@ -260,7 +260,7 @@ fn engine_of(seed: u64, now: Instant) -> Arc<Engine> {
 fn replies_of_a_life(seed: u64) -> Vec<u8> {
     let mut now = Instant { wall_us: 1_700_000_000_000_000, monotonic_us: 5_000_000_000 };
     let engine = engine_of(seed, now);
-    let mut local = engine.connect_at(now, || ());
+    let mut local = Local::open_at(&engine, now, || ());
     let mut replies = Vec::new();
     let mut random = fastrand::Rng::with_seed(7);
     for round in 0..40 {
@@ -293,7 +293,7 @@ fn replies_of_a_life(seed: u64) -> Vec<u8> {
 /// all appear at once.
 fn replies_to_listeners_and_waiters(engine: &Arc<Engine>, now: Instant) -> Vec<u8> {
     let mut replies = Vec::new();
-    let mut local = engine.connect_at(now, || ());
+    let mut local = Local::open_at(engine, now, || ());
     let mut requests = "CONFIG SET maxmemory 0\r\nFLUSHALL\r\nHELLO 3\r\n".to_owned();
     for number in 0..20 {
         requests += &format!("SUBSCRIBE news:{number}\r\nPSUBSCRIBE n*{number}*\r\n");
@@ -301,7 +301,7 @@ fn replies_to_listeners_and_waiters(engine: &Arc<Engine>, now: Instant) -> Vec<u
     requests += "PUBLISH news:0123456789 message\r\nPUBSUB CHANNELS\r\n";
     let waiters: Vec<Local> = (0..20)
         .map(|number| {
-            let mut waiter = engine.connect_at(now, || ());
+            let mut waiter = Local::open_at(engine, now, || ());
             let wait = format!("BLMOVE key:{number} order LEFT RIGHT 0\r\n");
             waiter.exchange_at(now, wait.as_bytes(), &mut Vec::new()).expect("the session lives");
             waiter
@@ -330,7 +330,7 @@ fn one_seed_gives_the_same_replies_and_another_seed_gives_others() {
 
 #[test]
 fn a_clock_that_the_caller_stops_stands_for_a_whole_batch() {
-    let mut local = engine().connect(|| ());
+    let mut local = Local::open(&engine(), || ());
     let epoch = Instant { wall_us: 0, monotonic_us: 0 };
     let mut requests = "SET key value PX 1000\r\n".to_owned();
     requests += &"PTTL key\r\n".repeat(1_000);
@@ -344,7 +344,7 @@ fn a_clock_that_the_caller_stops_stands_for_a_whole_batch() {
 #[test]
 fn others_see_what_a_client_has_set_up_whatever_it_does_between() {
     let engine = engine();
-    let (mut local, mut other) = (engine.connect(|| {}), engine.connect(|| {}));
+    let (mut local, mut other) = (Local::open(&engine, || {}), Local::open(&engine, || {}));
     let id = ask(&mut local, "CLIENT ID").trim_start_matches(':').trim().to_owned();
     let mut seen = |fields: &[&str]| {
         let line = ask(&mut other, &format!("CLIENT LIST ID {id}"));

@@ -5,7 +5,7 @@ use sleeve_server::{Config, Engine, Local, Opt};
 fn session(version: &str) -> Local {
     let config = Config::default();
     config.assign(Opt::Encodings, &[version.as_bytes()]).expect("a version");
-    Engine::new(config).connect(|| {})
+    Local::open(&Engine::new(config), || {})
 }
 
 /// The encodings of these keys after some commands.

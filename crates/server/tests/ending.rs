@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use sleeve_disk::disk::gated::Gate;
 use sleeve_disk::disk::read_small;
-use sleeve_server::{Closed, Engine, Opt};
+use sleeve_server::{Closed, Engine, Local, Opt};
 
 use crate::busy::{ENDLESS, Peer, Served};
 use crate::logged::{Conversation, Logged};
@@ -72,7 +72,7 @@ fn a_shutdown_with_save_waits_for_a_writing_script_unless_nosave_follows() {
 /// Returns the reply of a session in the same process to PING.
 fn ping(engine: &Arc<Engine>) -> Result<Vec<u8>, Closed> {
     let mut replies = Vec::new();
-    engine.connect(|| {}).exchange(b"PING\r\n", &mut replies).map(|_| replies)
+    Local::open(engine, || {}).exchange(b"PING\r\n", &mut replies).map(|_| replies)
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn writes_answered_while_a_shutdown_ends_a_script_are_in_the_aof() {
         clients.into_iter().map(|client| client.join().expect("it ends")).collect()
     });
     runner.until_closed();
-    logged.engine.end_log();
+    logged.engine.persistence.aof.finish(&logged.engine);
     let increment = logged.engine.config.resolve(b"appendonlydir/appendonly.aof.1.incr.aof");
     let bytes = read_small(&logged.gate, &increment, 1 << 20).expect("the log");
     let text = String::from_utf8_lossy(&bytes);
@@ -151,7 +151,7 @@ fn nothing_is_logged_of_a_script_that_is_ended_with_the_server() {
         while !other.ask("PING").starts_with("-BUSY ") {}
         other.send("SHUTDOWN NOSAVE");
         runner.until_closed();
-        logged.engine.end_log();
+        logged.engine.persistence.aof.finish(&logged.engine);
         let increment = logged.engine.config.resolve(b"appendonlydir/appendonly.aof.1.incr.aof");
         let bytes = read_small(&logged.gate, &increment, 1 << 20).expect("the log");
         let text = String::from_utf8_lossy(&bytes);

@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use sleeve_server::boot;
 use sleeve_server::{Config, Engine, Local, Opt};
 
 const LIMIT_BYTES: usize = 1 << 20;
@@ -41,7 +42,7 @@ fn present(local: &mut Local, name: &str, count: usize) -> usize {
 #[test]
 fn without_a_policy_writes_that_may_grow_are_refused() {
     let engine = engine("noeviction");
-    let mut local = engine.connect(|| {});
+    let mut local = Local::open(&engine, || {});
     let taken = fill(&mut local, "key", "", 7_000);
     assert!(taken > 2_000 && taken < 7_000);
     assert!(ask(&mut local, "SET more 1").starts_with("-OOM command not allowed"));
@@ -53,7 +54,7 @@ fn without_a_policy_writes_that_may_grow_are_refused() {
 fn every_policy_keeps_the_data_within_the_limit() {
     for policy in ["allkeys-lru", "allkeys-lfu", "allkeys-random"] {
         let engine = engine(policy);
-        let mut local = engine.connect(|| {});
+        let mut local = Local::open(&engine, || {});
         assert_eq!(fill(&mut local, "key", "", 10_000), 10_000, "{policy}");
         let left = present(&mut local, "key", 10_000);
         assert!((2_000..7_000).contains(&left), "{policy}: {left} keys are left");
@@ -66,7 +67,7 @@ fn every_policy_keeps_the_data_within_the_limit() {
 fn volatile_policies_leave_other_keys_alone() {
     for policy in ["volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl"] {
         let engine = engine(policy);
-        let mut local = engine.connect(|| {});
+        let mut local = Local::open(&engine, || {});
         assert_eq!(fill(&mut local, "kept", "", 1_000), 1_000, "{policy}");
         assert_eq!(fill(&mut local, "volatile", " EX 1000", 7_000), 7_000, "{policy}");
         assert_eq!(present(&mut local, "kept", 3_000), 1_000, "{policy}");
@@ -79,7 +80,7 @@ fn volatile_policies_leave_other_keys_alone() {
 #[test]
 fn the_keys_that_expire_first_go_first() {
     let engine = engine("volatile-ttl");
-    let mut local = engine.connect(|| {});
+    let mut local = Local::open(&engine, || {});
     fill(&mut local, "short", " EX 100", 2_000);
     fill(&mut local, "long", " EX 100000", 4_000);
     let (short, long) = (present(&mut local, "short", 2_000), present(&mut local, "long", 4_000));
@@ -91,7 +92,7 @@ fn the_keys_that_expire_first_go_first() {
 #[test]
 fn the_keys_that_are_used_often_stay() {
     let engine = engine("allkeys-lfu");
-    let mut local = engine.connect(|| {});
+    let mut local = Local::open(&engine, || {});
     fill(&mut local, "used", "", 300);
     for _ in 0..30 {
         (0..300).for_each(|index| _ = ask(&mut local, &format!("GET used:{index}")));
@@ -103,8 +104,8 @@ fn the_keys_that_are_used_often_stay() {
 #[test]
 fn what_waits_in_clients_counts_too() {
     let engine = engine("allkeys-lru");
-    let server = engine.listen("127.0.0.1:0".parse().expect("an address")).expect("a free port");
-    let mut local = engine.connect(|| {});
+    let server = boot::listen(&engine, "127.0.0.1:0".parse().expect("an address")).expect("a free port");
+    let mut local = Local::open(&engine, || {});
     assert_eq!(fill(&mut local, "key", "", 500), 500);
     assert_eq!(present(&mut local, "key", 500), 500);
     let mut stream = TcpStream::connect(server.addresses()[0]).expect("it listens");
@@ -132,7 +133,7 @@ fn what_waits_in_clients_counts_too() {
 fn what_was_evicted_is_recorded() {
     let (full, mut copy) = (engine("allkeys-random"), Vec::new());
     let mut reader = full.journal.subscribe();
-    let mut local = full.connect(|| {});
+    let mut local = Local::open(&full, || {});
     for round in 0..40 {
         fill(&mut local, &format!("round{round}"), "", 200);
         reader.read(&mut copy);
@@ -141,7 +142,7 @@ fn what_was_evicted_is_recorded() {
     let size = ask(&mut local, "DBSIZE");
     reader.read(&mut copy);
     let roomy = Engine::new(Config::default());
-    let mut twin = roomy.connect(|| {});
+    let mut twin = Local::open(&roomy, || {});
     twin.exchange(&copy, &mut Vec::new()).expect("the journal is made of requests");
     assert_eq!(size, ask(&mut twin, "DBSIZE"));
     assert!(ask(&mut local, "INFO stats").lines().any(|line| line.starts_with("evicted_keys:") && line.len() > 15));

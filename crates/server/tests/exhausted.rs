@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use sleeve_server::boot;
 use sleeve_server::{Config, Engine, Opt};
 
 /// The kernel's figures about the worker threads of this process, in files that are open from the beginning.
@@ -62,7 +63,7 @@ fn what_cannot_be_accepted_waits_without_a_spin() {
     let config = Config::default();
     config.assign(Opt::Workers, &[b"2"]).expect("two workers");
     let engine = Engine::new(config);
-    let server = engine.listen("127.0.0.1:0".parse().expect("an address")).expect("a free port");
+    let server = boot::listen(&engine, "127.0.0.1:0".parse().expect("an address")).expect("a free port");
     let mut workers = Workers::find(2);
     let mut files: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
     files.pop();

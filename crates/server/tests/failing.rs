@@ -10,8 +10,9 @@ use std::time::Duration;
 use sleeve_disk::disk::File;
 use sleeve_disk::disk::memory::MemoryDisk;
 use sleeve_disk::disk::passing::{Between, PassingDisk};
+use sleeve_server::boot;
 use sleeve_server::engine::origin::Origin;
-use sleeve_server::{Closed, Config, Engine, Opt};
+use sleeve_server::{Closed, Config, Engine, Local, Opt};
 
 use crate::healing::{ask, wait_until};
 
@@ -38,7 +39,7 @@ fn begin(name: &'static str) -> Arc<Engine> {
     }
     let disk = PassingDisk::new(Arc::new(MemoryDisk::new()), Panicking { name, is_due: AtomicBool::new(false) });
     let engine = Engine::begin(config, Origin::of_machine().on(Arc::new(disk.clone())));
-    engine.load().expect("a log begins");
+    boot::load(&engine).expect("a log begins");
     disk.between().is_due.store(true, Ordering::SeqCst);
     engine
 }
@@ -53,20 +54,20 @@ fn returns<R: Send + 'static>(act: impl FnOnce() -> R + Send + 'static) -> R {
 #[test]
 fn whoever_waits_for_the_log_is_told_when_its_thread_has_panicked() {
     let engine = begin("temp-appendonly.aof.incr");
-    let mut local = engine.connect(|| {});
+    let mut local = Local::open(&engine, || {});
     let answered = returns(move || {
         let mut replies = Vec::new();
         (local.exchange(b"SET key value\r\n", &mut replies), replies)
     });
     assert_eq!(answered, (Err(Closed), Vec::new()));
     assert!(engine.failure().is_some_and(|reason| reason.starts_with("log panicked")), "{:?}", engine.failure());
-    returns(move || engine.end_log());
+    returns(move || engine.persistence.aof.finish(&engine));
 }
 
 #[test]
 fn whoever_waits_for_a_snapshot_goes_on_when_its_thread_has_panicked() {
     let engine = begin("temp-rewriteaof");
-    let mut local = engine.connect(|| {});
+    let mut local = Local::open(&engine, || {});
     assert_eq!(ask(&mut local, "BGREWRITEAOF"), "+Background append only file rewriting started\r\n");
     wait_until("the failure", || engine.failure().is_some());
     let engine = returns(move || {
@@ -74,5 +75,5 @@ fn whoever_waits_for_a_snapshot_goes_on_when_its_thread_has_panicked() {
         engine.persistence.snapshots.close();
         engine
     });
-    returns(move || engine.end_log());
+    returns(move || engine.persistence.aof.finish(&engine));
 }

@@ -13,6 +13,7 @@ use sleeve_disk::disk::crashing::{CrashingDisk, Fault, Plan};
 use sleeve_disk::disk::memory::MemoryDisk;
 use sleeve_disk::disk::passing::{Between, PassingDisk};
 use sleeve_disk::disk::{Disk, File};
+use sleeve_server::boot;
 use sleeve_server::engine::origin::Origin;
 use sleeve_server::{Config, Engine, Local, Opt, Replay};
 
@@ -25,7 +26,7 @@ pub(crate) fn begin(disk: &(impl Disk + Clone + 'static), policy: &str) -> Arc<E
         config.assign(option, &[value.as_bytes()]).expect("an option of the table");
     }
     let engine = Engine::begin(config, Origin::of_machine().on(Arc::new(disk.clone())));
-    engine.load().expect("what was left is a log");
+    boot::load(&engine).expect("what was left is a log");
     engine
 }
 
@@ -47,7 +48,7 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 fn heal(before: &str, after: &str) {
     let disk = CrashingDisk::new(Plan::default());
     let engine = begin(&disk, before);
-    let (mut local, mut length) = (engine.connect(|| {}), 0);
+    let (mut local, mut length) = (Local::open(&engine, || {}), 0);
     let mut is_synced = true;
     while is_synced {
         for _ in 0..500 {
@@ -69,10 +70,10 @@ fn heal(before: &str, after: &str) {
     for seed in 0..8 {
         let left = disk.survivors(seed, Plan::default());
         let again = begin(&left, after);
-        assert_eq!(ask(&mut again.connect(|| {}), "DEBUG DIGEST"), digest, "{before}, then {after}, {seed}");
-        again.end_log();
+        assert_eq!(ask(&mut Local::open(&again, || {}), "DEBUG DIGEST"), digest, "{before}, then {after}, {seed}");
+        again.persistence.aof.finish(&again);
     }
-    engine.end_log();
+    engine.persistence.aof.finish(&engine);
 }
 
 #[test]
@@ -129,7 +130,7 @@ fn a_failed_sync_is_not_durable_for_another_sync_at_the_same_time() {
     let (begun, more) = (Mutex::new((false, 0)), Condvar::new());
     let passing = PassingDisk::new(Arc::new(disk.clone()), TellsOnce { disk: disk.clone(), begun, more });
     let engine = begin(&passing, "everysec");
-    let mut local = engine.connect(|| {});
+    let mut local = Local::open(&engine, || {});
     assert_eq!(ask(&mut local, "SET before 1"), "+OK\r\n");
     assert_eq!(ask(&mut local, "WAITAOF 1 0 0"), "*2\r\n:1\r\n:0\r\n");
     passing.between().begun.lock().expect("nobody fails with it").0 = true;
@@ -137,15 +138,15 @@ fn a_failed_sync_is_not_durable_for_another_sync_at_the_same_time() {
     // The engine's thread calls fsync within a second, and now this one does as well.
     wait_until("a sync", || passing.between().begun.lock().expect("nobody fails with it").1 > 0);
     engine.config.assign(Opt::Appendfsync, &[b"always"]).expect("a policy");
-    engine.write_log();
+    engine.persistence.aof.write(&engine);
     wait_until("the healing", || ask(&mut local, "SET later 1") == "+OK\r\n");
     let digest = ask(&mut local, "DEBUG DIGEST");
     for seed in 0..8 {
         let again = begin(&disk.survivors(seed, Plan::default()), "always");
-        assert_eq!(ask(&mut again.connect(|| {}), "DEBUG DIGEST"), digest, "{seed}");
-        again.end_log();
+        assert_eq!(ask(&mut Local::open(&again, || {}), "DEBUG DIGEST"), digest, "{seed}");
+        again.persistence.aof.finish(&again);
     }
-    engine.end_log();
+    engine.persistence.aof.finish(&engine);
 }
 
 /// A disk that cannot fsync increments while a rewrite waits for the AOF to be written up to the rewrite's beginning.
@@ -198,7 +199,7 @@ impl Between for Stuck {
 fn an_aof_that_cannot_be_healed_is_retried_even_while_a_rewrite_waits() {
     let disk = PassingDisk::new(Arc::new(MemoryDisk::new()), Stuck::default());
     let engine = begin(&disk, "everysec");
-    let mut local = engine.connect(|| {});
+    let mut local = Local::open(&engine, || {});
     let state = || disk.between().state.lock().expect("nobody fails with it");
     state().is_failing = true;
     assert_eq!(ask(&mut local, "SET key value"), "+OK\r\n");
@@ -208,16 +209,16 @@ fn an_aof_that_cannot_be_healed_is_retried_even_while_a_rewrite_waits() {
     wait_until("three attempts", || state().attempts.0 >= 3);
     let by_others = state().attempts.1;
     assert_eq!(by_others, 0, "whoever waits does not try by itself");
-    let names = disk.list(&engine.log_folder()).expect("the folder");
+    let names = disk.list(&engine.persistence.aof.folder_path(&engine)).expect("the folder");
     assert!(names.iter().filter(|name| name.ends_with(".incr.aof")).count() <= 3, "{names:?}");
     state().is_failing = false;
     wait_until("the healing", || ask(&mut local, "SET later 1") == "+OK\r\n");
     let digest = ask(&mut local, "DEBUG DIGEST");
     engine.persistence.snapshots.close();
-    engine.end_log();
+    engine.persistence.aof.finish(&engine);
     let again = begin(&disk, "everysec");
-    assert_eq!(ask(&mut again.connect(|| {}), "DEBUG DIGEST"), digest);
-    again.end_log();
+    assert_eq!(ask(&mut Local::open(&again, || {}), "DEBUG DIGEST"), digest);
+    again.persistence.aof.finish(&again);
 }
 
 /// A disk that refuses so many fsyncs, and counts those that it has refused.
@@ -246,7 +247,7 @@ fn an_aof_closed_after_a_failed_sync_is_healed_if_the_disk_works_again() {
         let between = Refusing { disk: disk.clone(), left: AtomicUsize::new(0), refused: AtomicUsize::new(0) };
         let passing = PassingDisk::new(Arc::new(disk.clone()), between);
         let engine = begin(&passing, "everysec");
-        let mut local = engine.connect(|| {});
+        let mut local = Local::open(&engine, || {});
         passing.between().left.store(refused, Ordering::SeqCst);
         assert_eq!(ask(&mut local, "SET key value"), "+OK\r\n");
         wait_until("the failures", || passing.between().refused.load(Ordering::SeqCst) >= waits_for);
@@ -254,11 +255,11 @@ fn an_aof_closed_after_a_failed_sync_is_healed_if_the_disk_works_again() {
             passing.between().left.store(0, Ordering::SeqCst);
         }
         let digest = ask(&mut local, "DEBUG DIGEST");
-        engine.end_log();
+        engine.persistence.aof.finish(&engine);
         for seed in 0..8 {
             let again = begin(&disk.survivors(seed, Plan::default()), "everysec");
-            assert_eq!(ask(&mut again.connect(|| {}), "DEBUG DIGEST"), digest, "{refused}, {seed}");
-            again.end_log();
+            assert_eq!(ask(&mut Local::open(&again, || {}), "DEBUG DIGEST"), digest, "{refused}, {seed}");
+            again.persistence.aof.finish(&again);
         }
     }
 }
@@ -280,7 +281,7 @@ fn what_is_healed_of_another_servers_journal_is_in_its_database() {
     let between = Refusing { disk: disk.clone(), left: AtomicUsize::new(0), refused: AtomicUsize::new(0) };
     let passing = PassingDisk::new(Arc::new(disk.clone()), between);
     let engine = begin(&passing, "everysec");
-    let mut local = engine.connect(|| {});
+    let mut local = Local::open(&engine, || {});
     engine.journal.set_copy(true);
     let mut copy = Replay::copy(&engine, 0);
     let mut apply = |words: &[&str]| {
@@ -288,7 +289,7 @@ fn what_is_healed_of_another_servers_journal_is_in_its_database() {
         let now = sleeve_server::host::clock::Instant::now();
         copy.apply(format!("*{}\r\n{bulks}", words.len()).as_bytes(), now).expect("it can be applied");
         // No client is served, so no reply waits for that.
-        engine.write_log();
+        engine.persistence.aof.write(&engine);
     };
     let offset = |local: &mut Local, name: &str| {
         let text = ask(local, "INFO persistence");
@@ -309,9 +310,9 @@ fn what_is_healed_of_another_servers_journal_is_in_its_database() {
     let digest = ask(&mut local, "DEBUG DIGEST");
     for seed in 0..8 {
         let again = begin(&disk.survivors(seed, Plan::default()), "everysec");
-        assert_eq!(ask(&mut again.connect(|| {}), "DEBUG DIGEST"), digest, "{seed}");
-        again.end_log();
+        assert_eq!(ask(&mut Local::open(&again, || {}), "DEBUG DIGEST"), digest, "{seed}");
+        again.persistence.aof.finish(&again);
     }
     drop(copy);
-    engine.end_log();
+    engine.persistence.aof.finish(&engine);
 }

@@ -1,7 +1,7 @@
 //! CLIENT JOURNAL: the messages that a connection gets about its replies and the disk, and those that it does not get.
 
 use sleeve_disk::disk::gated::Gate;
-use sleeve_server::{Config, Engine, Opt};
+use sleeve_server::{Config, Engine, Local, Opt};
 
 use crate::logged::Logged;
 
@@ -165,7 +165,7 @@ fn who_does_not_read_is_told_once_when_it_reads_again() {
     let logged = Logged::new(&[(Opt::Workers, "1")]);
     let (mut writer, mut slow) = (logged.open(), logged.follow());
     writer.ask(&format!("SETRANGE big {} x", BIG_LEN - 1));
-    while logged.engine.synced_offset() < Some(logged.engine.journal.end()) {
+    while logged.engine.persistence.synced_offset(&logged.engine) < Some(logged.engine.journal.end()) {
         std::thread::yield_now();
     }
     logged.gate.set(Gate::Closed);
@@ -176,7 +176,7 @@ fn who_does_not_read_is_told_once_when_it_reads_again() {
         logged.gate.wait_for_sync();
         logged.gate.set(Gate::Open);
         let end = logged.engine.journal.end();
-        while logged.engine.synced_offset() < Some(end) {
+        while logged.engine.persistence.synced_offset(&logged.engine) < Some(end) {
             std::thread::yield_now();
         }
         logged.gate.set(Gate::Closed);
@@ -338,7 +338,7 @@ fn who_begins_to_listen_behind_a_reply_that_is_held_misses_no_message() {
 #[test]
 fn a_session_in_the_same_process_is_told_to_ask_the_engine() {
     let engine = Engine::new(Config::default());
-    let mut local = engine.connect(|| ());
+    let mut local = Local::open(&engine, || ());
     let mut replies = Vec::new();
     local.exchange(b"HELLO 3\r\nCLIENT JOURNAL ON\r\n", &mut replies).expect("the session lives");
     assert!(String::from_utf8_lossy(&replies).contains("-ERR CLIENT JOURNAL is for connections"));
@@ -347,12 +347,15 @@ fn a_session_in_the_same_process_is_told_to_ask_the_engine() {
 #[test]
 fn whoever_embeds_the_engine_is_called_when_the_disk_has_what_was_done() {
     let logged = Logged::new(&[(Opt::Workers, "1")]);
-    let (mut local, mut replies) = (logged.engine.connect(|| ()), Vec::new());
+    let (mut local, mut replies) = (Local::open(&logged.engine, || ()), Vec::new());
     logged.gate.set(Gate::Closed);
     local.exchange(b"SET key value\r\n", &mut replies).expect("the session lives");
     let call = || {
         let (sender, receiver) = std::sync::mpsc::channel();
-        logged.engine.when_synced(move |is_synced| sender.send(is_synced).expect("somebody listens"));
+        logged
+            .engine
+            .persistence
+            .when_synced(&logged.engine, move |is_synced| sender.send(is_synced).expect("somebody listens"));
         receiver
     };
     let (first, second) = (call(), call());

@@ -107,7 +107,8 @@ fn check(case: &Case) {
         config.assign(option, &[value.as_bytes()]).expect("an option of the table");
     }
     let engine: Arc<Engine> = Engine::new(config);
-    let [mut changer, mut watcher, mut tracker, mut waiter, mut listener] = [(); 5].map(|()| engine.connect(|| ()));
+    let [mut changer, mut watcher, mut tracker, mut waiter, mut listener] =
+        [(); 5].map(|()| Local::open(&engine, || ()));
     let start = Instant::now();
     ask(&mut changer, start, b"SET source 1");
     let dumped = ask(&mut changer, start, b"DUMP source");
@@ -121,7 +122,7 @@ fn check(case: &Case) {
     ask(&mut tracker, start, b"HELLO 3\r\nCLIENT TRACKING ON\r\nTYPE k");
     ask(&mut waiter, start, b"XREADGROUP GROUP g c BLOCK 0 STREAMS k >");
     ask(&mut listener, start, b"PSUBSCRIBE __keyspace@0__:k");
-    let before = statistics(&mut engine.connect(|| ()), start);
+    let before = statistics(&mut Local::open(&engine, || ()), start);
     let mut reader = engine.journal.subscribe();
 
     let now = Instant { wall_us: start.wall_us + 1_000_000, monotonic_us: start.monotonic_us + 1_000_000 };
@@ -135,7 +136,7 @@ fn check(case: &Case) {
     let mut journal = Vec::new();
     reader.read(&mut journal);
     assert_eq!(journal_lines(&journal, dump), case.journal, "{}: the journal", case.name);
-    let after = statistics(&mut engine.connect(|| ()), start);
+    let after = statistics(&mut Local::open(&engine, || ()), start);
     let counted = (after.0 - before.0, after.1 - before.1, after.2 - before.2);
     assert_eq!(counted, case.statistics, "{}: expired, evicted and changed", case.name);
     let exec = ask_text(&mut watcher, start, "MULTI\r\nPING\r\nEXEC");

@@ -22,7 +22,7 @@ struct Session(Local);
 
 impl Session {
     fn new(engine: &Arc<Engine>) -> Self {
-        Self(engine.connect(|| {}))
+        Self(Local::open(engine, || {}))
     }
 
     fn ask(&mut self, words: &str) -> String {

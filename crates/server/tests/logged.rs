@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sleeve_disk::disk::gated::{Gate, GatedDisk};
 use sleeve_disk::disk::memory::MemoryDisk;
-use sleeve_server::boot::Server;
+use sleeve_server::boot::{self, Server};
 use sleeve_server::engine::origin::Origin;
 use sleeve_server::{Config, Engine, Opt};
 use sleeve_wire::frame::Scanner;
@@ -27,8 +27,8 @@ impl Logged {
         }
         let gate = GatedDisk::gated(Arc::new(MemoryDisk::new()));
         let engine = Engine::begin(config, Origin::of_machine().on(Arc::new(gate.clone())));
-        engine.load().expect("a log begins");
-        let server = engine.listen("127.0.0.1:0".parse().expect("an address")).expect("a free port");
+        boot::load(&engine).expect("a log begins");
+        let server = boot::listen(&engine, "127.0.0.1:0".parse().expect("an address")).expect("a free port");
         Self { engine, gate, server }
     }
 
@@ -52,7 +52,7 @@ impl Logged {
 impl Drop for Logged {
     fn drop(&mut self) {
         self.gate.set(Gate::Open);
-        self.engine.end_log();
+        self.engine.persistence.aof.finish(&self.engine);
     }
 }
 

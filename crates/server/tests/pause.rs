@@ -18,7 +18,7 @@ fn later(now: Instant, ms: i64) -> Instant {
 #[test]
 fn nothing_expires_while_writes_are_paused() {
     let engine = Engine::new(Config::default());
-    let mut local = engine.connect(|| {});
+    let mut local = Local::open(&engine, || {});
     let mut reader = engine.journal.subscribe();
     let start = Instant::now();
     ask_at(&mut local, start, "SET a 1 PX 50\r\nSET b 1 PX 50\r\nCLIENT PAUSE 100000 WRITE");
@@ -46,7 +46,7 @@ fn nothing_expires_while_writes_are_paused() {
 #[test]
 fn a_watched_key_whose_time_comes_during_a_pause_has_changed() {
     let engine: Arc<Engine> = Engine::new(Config::default());
-    let mut local = engine.connect(|| {});
+    let mut local = Local::open(&engine, || {});
     let start = Instant::now();
     ask_at(&mut local, start, "SET a 1 PX 50\r\nWATCH a\r\nCLIENT PAUSE 100000 WRITE\r\nMULTI\r\nGET a");
     assert_eq!(ask_at(&mut local, later(start, 1_000), "EXEC"), "*-1\r\n");

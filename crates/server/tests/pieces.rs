@@ -22,7 +22,7 @@ impl Written {
         let config = Config::default();
         config.assign(Opt::EnableDebugCommand, &[b"yes"]).expect("an option of the table");
         let engine = Engine::new(config);
-        let (local, reader) = (engine.connect(|| ()), engine.journal.subscribe());
+        let (local, reader) = (Local::open(&engine, || ()), engine.journal.subscribe());
         let mut written = Self { engine, local, reader, now: Instant::now() };
         written.ask("DEBUG SET-ACTIVE-EXPIRE 0");
         written
@@ -281,7 +281,7 @@ fn a_producer_message_is_known_for_its_time_and_replayed_at_any_time() {
     replay.apply(&written.told(), Instant::now()).expect("it can be applied");
     drop(replay);
     let mut replies = Vec::new();
-    replayed.connect(|| ()).exchange(b"XINFO STREAM s\r\n", &mut replies).expect("the session lives");
+    Local::open(&replayed, || ()).exchange(b"XINFO STREAM s\r\n", &mut replies).expect("the session lives");
     assert_eq!(String::from_utf8_lossy(&replies), facts);
     written.wait_ms(2_001);
     assert!(written.ask("XINFO STREAM s").contains("pids-tracked\r\n:0\r\n"));

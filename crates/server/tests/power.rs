@@ -52,14 +52,14 @@ fn live(seed: u64, plant: fn(&Engine)) -> Result<(), String> {
     plant(&engine);
     passing.between().left.store(3 + seed % 13, Ordering::SeqCst);
     let clients = ["INCR counter", "GET counter", "GET counter"].map(|request| {
-        let (local, disk) = (engine.connect(|| {}), disk.clone());
+        let (local, disk) = (Local::open(&engine, || {}), disk.clone());
         thread::spawn(move || told(local, &disk, request))
     });
     let [written, first, second] = clients.map(|client| client.join().expect("it ends"));
-    engine.end_log();
+    engine.persistence.aof.finish(&engine);
     let again = begin(&disk.survivors(seed, Plan::default()), "always");
-    let found = ask(&mut again.connect(|| {}), "INCRBY counter 0");
-    again.end_log();
+    let found = ask(&mut Local::open(&again, || {}), "INCRBY counter 0");
+    again.persistence.aof.finish(&again);
     let found: u64 = found.trim_end().trim_start_matches(':').parse().expect("a number");
     match first.max(second) {
         _ if written > found => Err(format!("{written} was answered to who has written it, {found} is there")),

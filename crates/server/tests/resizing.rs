@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sleeve_server::boot::Server;
+use sleeve_server::boot::{self, Server};
 use sleeve_server::{Config, Engine, Local, Opt};
 
 use crate::busy::Peer;
@@ -24,7 +24,7 @@ fn served(io: &str, workers: &str) -> Served {
     config.assign(Opt::Io, &[io.as_bytes()]).expect("a driver");
     config.assign(Opt::Workers, &[workers.as_bytes()]).expect("a number of workers");
     let engine = Engine::new(config);
-    let server = engine.listen("127.0.0.1:0".parse().expect("an address")).expect("a free port");
+    let server = boot::listen(&engine, "127.0.0.1:0".parse().expect("an address")).expect("a free port");
     Served { engine, server }
 }
 
@@ -54,7 +54,7 @@ fn told(local: &mut Local) -> (u64, u64) {
 
 impl Served {
     fn local(&self) -> Local {
-        self.engine.connect(|| ())
+        Local::open(&self.engine, || ())
     }
 
     fn open(&self) -> Peer {

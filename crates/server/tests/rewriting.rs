@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use sleeve_disk::disk::memory::MemoryDisk;
 use sleeve_disk::disk::passing::{Between, PassingDisk};
 use sleeve_disk::disk::{Disk, File, Open};
+use sleeve_server::boot;
 use sleeve_server::engine::origin::Origin;
 use sleeve_server::{Config, Engine, Local, Opt};
 
@@ -21,7 +22,7 @@ fn begin(disk: &MemoryDisk, options: &[(Opt, &str)]) -> Arc<Engine> {
         config.assign(*option, &[value.as_bytes()]).expect("an option of the table");
     }
     let engine = Engine::begin(config, Origin::of_machine().on(Arc::new(disk.clone())));
-    engine.load().expect("what was left can be loaded");
+    boot::load(&engine).expect("what was left can be loaded");
     engine
 }
 
@@ -51,11 +52,11 @@ fn hold_snapshot(local: &mut Local) {
 }
 
 fn assert_is_there_again(disk: &MemoryDisk, engine: Arc<Engine>, options: &[(Opt, &str)]) {
-    let digest = ask(&mut engine.connect(|| {}), "DEBUG DIGEST");
-    engine.end_log();
+    let digest = ask(&mut Local::open(&engine, || {}), "DEBUG DIGEST");
+    engine.persistence.aof.finish(&engine);
     let again = begin(disk, options);
-    assert_eq!(ask(&mut again.connect(|| {}), "DEBUG DIGEST"), digest);
-    again.end_log();
+    assert_eq!(ask(&mut Local::open(&again, || {}), "DEBUG DIGEST"), digest);
+    again.persistence.aof.finish(&again);
 }
 
 #[test]
@@ -63,7 +64,7 @@ fn a_log_that_has_grown_is_rewritten_by_itself() {
     let disk = MemoryDisk::new();
     let options = [(Opt::Appendonly, "yes"), (Opt::AutoAofRewriteMinSize, "1gb")];
     let engine = begin(&disk, &options);
-    let mut local = engine.connect(|| {});
+    let mut local = Local::open(&engine, || {});
     write_much(&mut local);
     assert!(info(&mut local, "aof_current_size") > 20_000);
     assert_eq!(ask(&mut local, "CONFIG SET auto-aof-rewrite-min-size 10kb"), "+OK\r\n");
@@ -76,7 +77,7 @@ fn a_log_that_has_grown_is_rewritten_by_itself() {
 fn a_log_is_begun_and_rewritten_behind_the_snapshot_that_is_being_written() {
     let disk = MemoryDisk::new();
     let engine = begin(&disk, &[]);
-    let mut local = engine.connect(|| {});
+    let mut local = Local::open(&engine, || {});
     hold_snapshot(&mut local);
     assert_eq!(ask(&mut local, "CONFIG SET appendonly yes"), "+OK\r\n");
     assert_eq!(info(&mut local, "aof_rewrite_scheduled"), 1);
@@ -103,11 +104,11 @@ fn a_log_over_an_older_one_that_was_not_read_goes_on_where_that_ended() {
     for begins in ["CONFIG SET appendonly yes", "BGREWRITEAOF"] {
         let disk = MemoryDisk::new();
         let first = begin(&disk, &logged);
-        write_much(&mut first.connect(|| {}));
+        write_much(&mut Local::open(&first, || {}));
         let end = first.journal.end();
-        first.end_log();
+        first.persistence.aof.finish(&first);
         let second = begin(&disk, &logged[1..]);
-        let mut local = second.connect(|| {});
+        let mut local = Local::open(&second, || {});
         assert_eq!(ask(&mut local, "SET other 1"), "+OK\r\n");
         assert!(ask(&mut local, begins).starts_with('+'));
         wait_until("the base", || is_over(&mut local, 1));
@@ -124,14 +125,14 @@ fn a_log_over_an_older_one_that_was_not_read_goes_on_where_that_ended() {
 fn an_old_base_in_requests_is_history_however_long_it_is() {
     let disk = MemoryDisk::new();
     let first = begin(&disk, &[]);
-    let mut local = first.connect(|| {});
+    let mut local = Local::open(&first, || {});
     assert_eq!(ask(&mut local, &format!("SET key {}", "v".repeat(10_000))), "+OK\r\n");
     assert_eq!(ask(&mut local, "BGSAVE"), "+Background saving started\r\n");
     wait_until("the snapshot", || is_over(&mut local, 0));
     let logged = [(Opt::Appendonly, "yes"), (Opt::AofDisableAutoGc, "yes"), (Opt::AofUseRdbPreamble, "no")];
     // Its journal is much shorter than the base that it begins with.
     let second = begin(&disk, &logged);
-    let mut local = second.connect(|| {});
+    let mut local = Local::open(&second, || {});
     assert_eq!(ask(&mut local, "SET other 1"), "+OK\r\n");
     assert!(ask(&mut local, "BGREWRITEAOF").starts_with('+'));
     wait_until("the rewrite", || is_over(&mut local, 2));
@@ -143,20 +144,20 @@ fn two_engines_that_write_one_snapshot_at_once_do_not_mix_their_bytes() {
     let disk = MemoryDisk::new();
     let engines = [begin(&disk, &[]), begin(&disk, &[])];
     let digests = engines.each_ref().map(|engine| {
-        let mut local = engine.connect(|| {});
+        let mut local = Local::open(engine, || {});
         assert_eq!(ask(&mut local, &format!("SET name {}", engine.identity.run_id)), "+OK\r\n");
         hold_snapshot(&mut local);
         wait_until("the file", || info(&mut local, "current_save_keys_processed") > 0);
         ask(&mut local, "DEBUG DIGEST")
     });
     for engine in &engines {
-        let mut local = engine.connect(|| {});
+        let mut local = Local::open(engine, || {});
         assert_eq!(ask(&mut local, "CONFIG SET rdb-key-save-delay 0"), "+OK\r\n");
         wait_until("the snapshot", || is_over(&mut local, 0));
         assert!(ask(&mut local, "INFO persistence").contains("rdb_last_bgsave_status:ok"));
     }
     let again = begin(&disk, &[]);
-    assert!(digests.contains(&ask(&mut again.connect(|| {}), "DEBUG DIGEST")));
+    assert!(digests.contains(&ask(&mut Local::open(&again, || {}), "DEBUG DIGEST")));
 }
 
 #[test]
@@ -164,7 +165,7 @@ fn an_engine_that_ends_snapshots_drops_the_running_and_the_queued_one() {
     let disk = MemoryDisk::new();
     let options = [(Opt::Appendonly, "yes")];
     let engine = begin(&disk, &options);
-    let mut local = engine.connect(|| {});
+    let mut local = Local::open(&engine, || {});
     hold_snapshot(&mut local);
     assert_eq!(ask(&mut local, "BGREWRITEAOF"), "+Background append only file rewriting scheduled\r\n");
     engine.persistence.snapshots.close();
@@ -177,17 +178,17 @@ fn an_engine_that_ends_snapshots_drops_the_running_and_the_queued_one() {
 fn a_start_removes_a_base_that_a_process_which_died_has_left() {
     let (disk, options) = (MemoryDisk::new(), [(Opt::Appendonly, "yes")]);
     let engine = begin(&disk, &options);
-    assert_eq!(ask(&mut engine.connect(|| {}), "SET key value"), "+OK\r\n");
-    engine.end_log();
+    assert_eq!(ask(&mut Local::open(&engine, || {}), "SET key value"), "+OK\r\n");
+    engine.persistence.aof.finish(&engine);
     let names = ["temp-rewriteaof-bg-appendonly.aof.12345.aof", "temp-rewriteaof-bg-12345.aof"];
-    let [own, another_servers] = names.map(|name| engine.log_folder().join(name));
+    let [own, another_servers] = names.map(|name| engine.persistence.aof.folder_path(&engine).join(name));
     for path in [&own, &another_servers] {
         disk.open(path, Open::Create).expect("a file");
     }
     let again = begin(&disk, &options);
     assert!(disk.size(&own).is_err() && disk.size(&another_servers).is_ok());
-    assert_eq!(ask(&mut again.connect(|| {}), "GET key"), "$5\r\nvalue\r\n");
-    again.end_log();
+    assert_eq!(ask(&mut Local::open(&again, || {}), "GET key"), "$5\r\nvalue\r\n");
+    again.persistence.aof.finish(&again);
 }
 
 /// A disk that keeps appends to one increment waiting, and the rewrite in front of its instant until one waits.
@@ -261,8 +262,8 @@ fn the_instant_of_a_rewrite_does_not_wait_for_who_waits_for_the_disk() {
     // A client that reads keys in the same shard as the data that is being written waits for the disk.
     config.assign(Opt::Shards, &[b"256"]).expect("an option of the table");
     let engine = Engine::begin(config, Origin::of_machine().on(Arc::new(disk.clone())));
-    engine.load().expect("a log begins");
-    let (mut local, mut writer) = (engine.connect(|| {}), engine.connect(|| {}));
+    boot::load(&engine).expect("a log begins");
+    let (mut local, mut writer) = (Local::open(&engine, || {}), Local::open(&engine, || {}));
     assert_eq!(ask(&mut local, "SET a 1"), "+OK\r\n");
     // Of the first base nothing is counted.
     disk.between().hold();
@@ -289,7 +290,7 @@ fn the_instant_of_a_rewrite_does_not_wait_for_who_waits_for_the_disk() {
     assert!(came, "the base was not begun while the disk was waited for");
     wait_until("its end", || is_over(&mut local, 2));
     assert_eq!(ask(&mut local, "GET b"), "$1\r\n2\r\n");
-    engine.end_log();
+    engine.persistence.aof.finish(&engine);
 }
 
 #[test]
@@ -297,7 +298,7 @@ fn what_a_new_base_stands_for_is_on_the_disk() {
     let disk = MemoryDisk::new();
     // No thread fsyncs the increment.
     let engine = begin(&disk, &[(Opt::Appendonly, "yes"), (Opt::Appendfsync, "no")]);
-    let mut local = engine.connect(|| {});
+    let mut local = Local::open(&engine, || {});
     wait_until("the first base", || is_over(&mut local, 1));
     assert_eq!(ask(&mut local, "SET a 1"), "+OK\r\n");
     assert!(info(&mut local, "aof_synced_offset") < info(&mut local, "aof_written_offset"));
@@ -305,7 +306,7 @@ fn what_a_new_base_stands_for_is_on_the_disk() {
     wait_until("the rewrite", || is_over(&mut local, 2));
     assert_eq!(info(&mut local, "aof_synced_offset"), info(&mut local, "aof_written_offset"));
     assert_eq!(ask(&mut local, "WAITAOF 1 0 10000"), "*2\r\n:1\r\n:0\r\n");
-    engine.end_log();
+    engine.persistence.aof.finish(&engine);
 }
 
 #[test]
@@ -316,8 +317,9 @@ fn options_of_the_log_are_changed_while_the_disk_is_waited_for() {
         config.assign(option, &[value.as_bytes()]).expect("an option of the table");
     }
     let engine = Engine::begin(config, Origin::of_machine().on(Arc::new(disk.clone())));
-    engine.load().expect("a log begins");
-    let (mut local, mut writer, mut other) = (engine.connect(|| {}), engine.connect(|| {}), engine.connect(|| {}));
+    boot::load(&engine).expect("a log begins");
+    let (mut local, mut writer, mut other) =
+        (Local::open(&engine, || {}), Local::open(&engine, || {}), Local::open(&engine, || {}));
     assert_eq!(ask(&mut local, "SET a 1"), "+OK\r\n");
     // Its history is a file that is not needed any more.
     assert_eq!(ask(&mut local, "BGREWRITEAOF"), "+Background append only file rewriting started\r\n");
@@ -339,20 +341,20 @@ fn options_of_the_log_are_changed_while_the_disk_is_waited_for() {
         disk.between().with(|state| state.is_holding = false);
     });
     assert!(came, "an option waited for the disk");
-    engine.end_log();
+    engine.persistence.aof.finish(&engine);
 }
 
 #[test]
 fn what_an_older_log_has_said_of_its_end_is_not_said_of_a_new_one() {
     let disk = MemoryDisk::new();
     let engine = begin(&disk, &[]);
-    let mut local = engine.connect(|| {});
+    let mut local = Local::open(&engine, || {});
     assert_eq!(ask(&mut local, "SET a 1"), "+OK\r\n");
-    let stale = engine.log_folder().join("appendonly.aof.stream");
-    drop(engine.open_log_folder().expect("it is made"));
+    let stale = engine.persistence.aof.folder_path(&engine).join("appendonly.aof.stream");
+    drop(engine.persistence.aof.open_folder(&engine).expect("it is made"));
     disk.open(&stale, Open::Create).and_then(|file| file.append(&[IoSlice::new(b"id 1 0")])).expect("a file");
     assert_eq!(ask(&mut local, "CONFIG SET appendonly yes"), "+OK\r\n");
     wait_until("its first base", || is_over(&mut local, 1));
     assert!(disk.open(&stale, Open::Read).is_err(), "it is still there");
-    engine.end_log();
+    engine.persistence.aof.finish(&engine);
 }

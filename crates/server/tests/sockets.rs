@@ -7,8 +7,8 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sleeve_server::boot::Server;
-use sleeve_server::{Config, Engine, Opt};
+use sleeve_server::boot::{self, Server};
+use sleeve_server::{Config, Engine, Local, Opt};
 
 /// More bytes than a socket buffer of a loopback connection holds.
 const BIG_LEN: usize = 30_000_000;
@@ -23,7 +23,7 @@ impl Served {
         let config = Config::default();
         config.assign(Opt::Workers, &[b"1"]).expect("one worker will do");
         let engine = Engine::new(config);
-        let server = engine.listen("127.0.0.1:0".parse().expect("an address")).expect("a free port");
+        let server = boot::listen(&engine, "127.0.0.1:0".parse().expect("an address")).expect("a free port");
         Self { engine, server }
     }
 
@@ -32,7 +32,7 @@ impl Served {
         let served = Self::new();
         let mut replies = Vec::new();
         let request = format!("*4\r\n$8\r\nSETRANGE\r\n$3\r\nbig\r\n$8\r\n{}\r\n$1\r\nx\r\n", BIG_LEN - 1);
-        served.engine.connect(|| {}).exchange(request.as_bytes(), &mut replies).expect("the session lives");
+        Local::open(&served.engine, || {}).exchange(request.as_bytes(), &mut replies).expect("the session lives");
         assert_eq!(replies, format!(":{BIG_LEN}\r\n").as_bytes());
         served
     }

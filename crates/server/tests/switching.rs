@@ -8,14 +8,16 @@ use sleeve_disk::aof::{Folder, OpenError};
 use sleeve_disk::disk::gated::Gate;
 use sleeve_disk::disk::read_small;
 use sleeve_disk::replay::Step;
+use sleeve_server::Local;
 use sleeve_server::Opt;
+use sleeve_server::may_end;
 
 use crate::logged::Logged;
 
 impl Logged {
     /// Opens the folder of its AOF, as another process would.
     fn folder(&self) -> Result<Folder, OpenError> {
-        Folder::open(Arc::new(self.gate.clone()), self.engine.log_options(), 0)
+        Folder::open(Arc::new(self.gate.clone()), self.engine.persistence.aof.options(&self.engine), 0)
     }
 }
 
@@ -29,7 +31,7 @@ fn is_there(folder: &Folder, text: &str) -> bool {
 #[test]
 fn a_log_that_is_switched_off_is_whole_when_that_is_answered() {
     let logged = Logged::new(&[(Opt::Workers, "1")]);
-    let (mut local, mut replies) = (logged.engine.connect(|| {}), Vec::new());
+    let (mut local, mut replies) = (Local::open(&logged.engine, || {}), Vec::new());
     logged.gate.set(Gate::Closed);
     let (mut waiting, mut observer) = (logged.open(), logged.open());
     waiting.send("SET key value\r\nWAITAOF 1 0 0");
@@ -60,7 +62,7 @@ fn in_a_transaction_too() {
     let logged = Logged::new(&[(Opt::Workers, "2")]);
     logged.gate.set(Gate::Closed);
     assert_eq!(logged.open().ask("SET key value"), "+OK\r\n");
-    let mut local = logged.engine.connect(|| {});
+    let mut local = Local::open(&logged.engine, || {});
     let (tell, told) = mpsc::channel();
     let switching = thread::spawn(move || {
         let mut replies = Vec::new();
@@ -95,7 +97,7 @@ fn replies_wait_for_the_disk_while_the_first_base_is_written() {
     writer.send("SET key value");
     // The base is not fsynced yet: it waits for its keys.
     logged.gate.wait_for_sync();
-    let file = logged.engine.log_folder().join("temp-appendonly.aof.incr");
+    let file = logged.engine.persistence.aof.folder_path(&logged.engine).join("temp-appendonly.aof.incr");
     let bytes = read_small(&logged.gate, &file, 1 << 20).expect("a file");
     assert!(String::from_utf8_lossy(&bytes).contains("value"), "it is written");
     assert!(!writer.is_answered(), "and not synced");
@@ -105,10 +107,10 @@ fn replies_wait_for_the_disk_while_the_first_base_is_written() {
     while !observer.ask("INFO clients").contains("blocked_clients:1\r\n") {}
     // Its data is nowhere else yet.
     assert_eq!(admin.ask("SHUTDOWN"), "-ERR Errors trying to SHUTDOWN. Check logs.\r\n");
-    assert!(!logged.engine.may_end(false) && logged.engine.may_end(true));
+    assert!(!may_end(&logged.engine, false) && may_end(&logged.engine, true));
     assert_eq!(admin.ask("CONFIG SET rdb-key-save-delay 0"), "+OK\r\n");
     assert_eq!(writer.frame(), "*2\r\n:1\r\n:0\r\n", "the base is in its place");
-    assert!(logged.engine.may_end(false));
+    assert!(may_end(&logged.engine, false));
 }
 
 #[test]
@@ -126,7 +128,7 @@ fn a_failed_sync_before_the_first_base_stays_failed_without_new_bytes() {
     assert!(writer.ask("SET key value").starts_with("-MISCONF "));
     logged.gate.set(Gate::Open);
     // As its thread does now and then.
-    logged.engine.write_log();
+    logged.engine.persistence.aof.write(&logged.engine);
     assert!(admin.ask("INFO persistence").contains("aof_last_write_status:err"));
     assert!(writer.ask("SET key other").starts_with("-MISCONF "));
     assert_eq!(reader.ask("GET key"), "$5\r\nvalue\r\n", "nobody waits for what does not come");
@@ -136,7 +138,7 @@ fn a_failed_sync_before_the_first_base_stays_failed_without_new_bytes() {
         thread::yield_now();
     }
     assert_eq!(writer.ask("WAITAOF 1 0 0"), "*2\r\n:1\r\n:0\r\n");
-    logged.engine.end_log();
+    logged.engine.persistence.aof.finish(&logged.engine);
     assert!(is_there(&logged.folder().expect("nobody has it any more"), "third"));
 }
 
@@ -153,7 +155,10 @@ fn a_wait_for_an_aof_that_ends_before_its_base_learns_of_no_durability() {
     }
     assert_eq!(admin.ask("SET key value"), "+OK\r\n");
     let (tell, told) = mpsc::channel();
-    logged.engine.when_synced(move |is_synced| tell.send(is_synced).expect("somebody listens"));
+    logged
+        .engine
+        .persistence
+        .when_synced(&logged.engine, move |is_synced| tell.send(is_synced).expect("somebody listens"));
     assert_eq!(admin.ask("CONFIG SET appendonly no"), "+OK\r\n");
     assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok(false), "no manifest names that increment");
 }
@@ -239,7 +244,7 @@ fn switch_at_random(seed: u64, fails: bool) {
         while other.ask("SET key last") != "+OK\r\n" {
             thread::yield_now();
         }
-        logged.engine.end_log();
+        logged.engine.persistence.aof.finish(&logged.engine);
     }
     let folder = logged.folder().unwrap_or_else(|error| panic!("{error}: {sequence:#?}"));
     assert!(!is_on || is_there(&folder, "last"), "{sequence:#?}");

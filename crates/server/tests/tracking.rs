@@ -13,7 +13,7 @@ fn ask(local: &mut Local, line: &str) -> String {
 /// A client that speaks RESP3, and another one that changes keys.
 fn pair() -> (Arc<Engine>, Local, Local) {
     let engine = Engine::new(Config::default());
-    let (mut reader, mut writer) = (engine.connect(|| ()), engine.connect(|| ()));
+    let (mut reader, mut writer) = (Local::open(&engine, || ()), Local::open(&engine, || ()));
     ask(&mut reader, "HELLO 3");
     ask(&mut writer, "SET a 1");
     (engine, reader, writer)

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use payload::{Asks, Payloads};
-use sleeve_server::{Config, Engine, Opt};
+use sleeve_server::{Config, Engine, Local, Opt};
 use sleeve_tests::generator::{Generator, Scope, Words};
 use sleeve_tests::random::seed;
 use sleeve_tests::transcript::frame::{split, text};
@@ -131,7 +131,7 @@ fn no_dump_breaks_the_engine() {
         config.assign(option, &[value]).expect("the option takes the value");
     }
     let count = soak::count(1_000);
-    let taken = restore(&mut Engine::new(config).connect(|| {}), seed(1), count);
+    let taken = restore(&mut Local::open(&Engine::new(config), || {}), seed(1), count);
     println!("{taken} of {count} dumps were taken");
     assert!(taken * 50 > count, "nearly every dump is refused, so that little is shown");
 }
@@ -152,7 +152,7 @@ fn debug_has_a_wrong_sum_of_a_dump_passed_over() {
     let config = Config::default();
     config.assign(Opt::EnableDebugCommand, &[b"yes"]).expect("the option takes the value");
     let engine = Engine::new(config);
-    let mut client = engine.connect(|| {});
+    let mut client = Local::open(&engine, || {});
     let mut ask = |words: &[&[u8]]| client.ask(&words.iter().map(|word| word.to_vec()).collect::<Vec<_>>());
     let (wrong, unknown) = (b"\x00\x01a\x0a\x0012345678", b"\x00\x01a\xff\x0012345678");
     let refusal = b"-ERR DUMP payload version or checksum are wrong\r\n";

@@ -16,7 +16,8 @@ use std::time::{Duration, Instant};
 
 use checker::{Call, is_contended, violation};
 use model::Command;
-use sleeve_server::{Config, Engine, Opt};
+use sleeve_server::boot;
+use sleeve_server::{Config, Engine, Local, Opt};
 use sleeve_tests::Connection;
 use sleeve_tests::connection::request;
 use sleeve_tests::random::{Random, seed};
@@ -40,10 +41,10 @@ trait Client {
     fn exchange(&mut self, requests: &[u8], replies: usize) -> Vec<u8>;
 }
 
-impl Client for sleeve_server::Local {
+impl Client for Local {
     fn exchange(&mut self, requests: &[u8], _: usize) -> Vec<u8> {
         let mut replies = Vec::new();
-        sleeve_server::Local::exchange(self, requests, &mut replies).expect("nothing here ends a session");
+        Local::exchange(self, requests, &mut replies).expect("nothing here ends a session");
         replies
     }
 }
@@ -129,7 +130,7 @@ fn violations(histories: &[Vec<Call>]) -> (usize, Option<Vec<Call>>) {
 }
 
 fn embedded(engine: &Arc<Engine>, seed: u64, count: usize) -> Vec<Vec<Call>> {
-    histories((0..CLIENTS).map(|_| engine.connect(|| {})).collect(), seed, count)
+    histories((0..CLIENTS).map(|_| Local::open(engine, || {})).collect(), seed, count)
 }
 
 fn config(workers: &str) -> Config {
@@ -168,7 +169,7 @@ fn clients_over_tcp_see_one_order() {
     for (workers, seed) in [("2", seed(3)), ("3", seed(4))] {
         look(seed, |seed| {
             let engine = Engine::new(config(workers));
-            let server = engine.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a port is free");
+            let server = boot::listen(&engine, SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a port is free");
             let address = server.addresses()[0];
             let clients = (0..CLIENTS).map(|_| Connection::open(address).expect("the server listens")).collect();
             let histories = histories(clients, seed, HISTORIES);

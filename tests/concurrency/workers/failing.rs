@@ -4,6 +4,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::thread;
 
+use sleeve_server::boot;
 use sleeve_server::{Closed, Config, Engine, Local, Opt};
 use sleeve_tests::connection::request;
 use sleeve_tests::{Connection, Kind, Server};
@@ -41,10 +42,10 @@ fn exchange(local: &mut Local, words: &[&str]) -> Result<Vec<u8>, Closed> {
 #[test]
 fn an_embedded_engine_ends_at_a_panic_and_no_caller_hangs() {
     let engine = engine();
-    let server = engine.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a port is free");
+    let server = boot::listen(&engine, SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a port is free");
     let mut connection = Connection::open(server.addresses()[0]).expect("the server listens");
     assert_eq!(ask(&mut connection, &["PING"]), "+PONG\r\n");
-    let (mut faulty, mut waiting) = (engine.connect(|| {}), engine.connect(|| {}));
+    let (mut faulty, mut waiting) = (Local::open(&engine, || {}), Local::open(&engine, || {}));
     let waiter = thread::spawn(move || exchange(&mut waiting, &["BLPOP", "nothing", "0"]));
     until("somebody waits", || told(&mut connection, "blocked_clients") == 1);
 
@@ -55,7 +56,7 @@ fn an_embedded_engine_ends_at_a_panic_and_no_caller_hangs() {
     assert!(connection.reply().is_err(), "connections are closed");
     let reason = engine.failure().expect("the engine says why");
     assert!(reason.contains("DEBUG PANIC"), "{reason}");
-    assert_eq!(exchange(&mut engine.connect(|| {}), &["PING"]), Err(Closed));
+    assert_eq!(exchange(&mut Local::open(&engine, || {}), &["PING"]), Err(Closed));
     server.stop();
 }
 
@@ -72,11 +73,11 @@ fn a_client_of_an_ended_engine_gets_an_error() {
 #[test]
 fn a_worker_that_panics_ends_the_engine_of_a_program() {
     let engine = engine();
-    let server = engine.listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a port is free");
+    let server = boot::listen(&engine, SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a port is free");
     let mut connections: Vec<_> =
         (0..4).map(|_| Connection::open(server.addresses()[0]).expect("the server listens")).collect();
     connections.iter_mut().for_each(|connection| assert_eq!(ask(connection, &["PING"]), "+PONG\r\n"));
-    let mut local = engine.connect(|| {});
+    let mut local = Local::open(&engine, || {});
     assert!(connections[0].command(&["DEBUG", "PANIC"]).is_err());
     connections.iter_mut().for_each(|connection| assert!(connection.reply().is_err()));
     until("everybody is told", || exchange(&mut local, &["PING"]) == Err(Closed));

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use sleeve_server::host::clock::Instant;
-use sleeve_server::{Config, Engine};
+use sleeve_server::{Config, Engine, Local};
 use sleeve_tests::connection::request;
 use sleeve_tests::{Connection, Kind, Server};
 
@@ -99,7 +99,7 @@ fn a_pause_lasts_as_long_as_it_was_meant_to_whatever_the_date_is() {
     const HOUR_US: i64 = 3_600_000_000;
     let engine = Engine::new(Config::default());
     let woken = Arc::new(AtomicBool::new(false));
-    let mut local = engine.connect({
+    let mut local = Local::open(&engine, {
         let woken = Arc::clone(&woken);
         move || woken.store(true, Ordering::Relaxed)
     });

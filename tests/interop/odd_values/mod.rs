@@ -16,8 +16,9 @@ use std::sync::Arc;
 use cases::Case;
 use sleeve_disk::disk::memory::MemoryDisk;
 use sleeve_disk::disk::{Disk, Open};
+use sleeve_server::boot;
 use sleeve_server::engine::origin::Origin;
-use sleeve_server::{Config, Engine};
+use sleeve_server::{Config, Engine, Local};
 use sleeve_store::rdb;
 use sleeve_tests::{Connection, Kind, Server};
 
@@ -73,12 +74,12 @@ const KEYS: [&str; 3] = ["before", "odd", "behind"];
 fn of_file(file: &[u8]) -> &'static str {
     let disk = Arc::new(MemoryDisk::new());
     let engine = Engine::begin(Config::default(), Origin::of_machine().on(disk.clone()));
-    let opened = disk.open(&engine.snapshot_path(), Open::Create).expect("a file");
+    let opened = disk.open(&engine.persistence.snapshots.path(&engine), Open::Create).expect("a file");
     opened.append(&[std::io::IoSlice::new(file)]).expect("room");
-    if engine.load().is_err() {
+    if boot::load(&engine).is_err() {
         return "refuses";
     }
-    let mut client = engine.connect(|| {});
+    let mut client = Local::open(&engine, || {});
     loaded(KEYS.map(|key| {
         let mut reply = Vec::new();
         client.exchange(format!("EXISTS {key}\r\n").as_bytes(), &mut reply).expect("the session lives");
@@ -90,7 +91,7 @@ fn own(case: &Case, engine: &Arc<Engine>) -> Outcome {
     let (payload, mut reply) = (payload(case), Vec::new());
     let head = format!("*5\r\n$7\r\nRESTORE\r\n$3\r\nodd\r\n$1\r\n0\r\n${}\r\n", payload.len());
     let request = [head.as_bytes(), &payload, b"\r\n$7\r\nREPLACE\r\n"].concat();
-    engine.connect(|| {}).exchange(&request, &mut reply).expect("the session lives");
+    Local::open(engine, || {}).exchange(&request, &mut reply).expect("the session lives");
     outcome(answer(&reply), of_file(&file(case)))
 }
 

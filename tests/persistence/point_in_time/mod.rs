@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use rig::{Allowance, End, Rig, take_beside};
 use sleeve_disk::disk::memory::MemoryDisk;
-use sleeve_server::{Engine, Opt};
+use sleeve_server::{Engine, Local, Opt};
 use sleeve_tests::{Kind, Server, soak};
 use slow_disk::slow_disk;
 use writers::{ACCOUNTS, change_large, fill_large, random_commands, sum, transfers};
@@ -130,7 +130,7 @@ const KEYS: usize = 10_000;
 
 /// Changes one key after the other, and counts while it is held.
 fn overwrite(engine: &Arc<Engine>, number: u64, (allowance, held): (&Allowance, &AtomicU64)) {
-    let (mut local, mut key, value) = (engine.connect(|| {}), number as usize, "w".repeat(1_000));
+    let (mut local, mut key, value) = (Local::open(engine, || {}), number as usize, "w".repeat(1_000));
     while allowance.take() {
         let request = format!("SET key:{key} {value}\r\n");
         let mut replies = Vec::new();

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use sleeve_disk::BASE_OFFSET_FIELD;
 use sleeve_disk::disk::{Disk, read_small};
+use sleeve_server::boot;
 use sleeve_server::engine::journal::Reader;
 use sleeve_server::engine::origin::Origin;
 use sleeve_server::host::clock::Instant;
@@ -61,11 +62,11 @@ impl Rig {
         let debug = (Opt::EnableDebugCommand, "yes");
         let log = [(Opt::Appendonly, "yes"), (Opt::Appendfsync, "no"), (Opt::AutoAofRewritePercentage, "0")];
         let engine_of_test = engine(&[&[debug], log.as_slice(), options].concat(), &disk);
-        engine_of_test.load().expect("a log begins");
+        boot::load(&engine_of_test).expect("a log begins");
         let reader = engine_of_test.journal.subscribe();
         let model = engine(&[debug], &disk);
         let replay = Replay::begin(&model, reader.offset());
-        let local = engine_of_test.connect(|| {});
+        let local = Local::open(&engine_of_test, || {});
         Rig { engine: engine_of_test, disk, local, reader, journal: Vec::new(), model, replay }
     }
 
@@ -100,7 +101,7 @@ impl Rig {
     }
 
     fn load(&self) -> Taken {
-        let folder = self.engine.log_folder();
+        let folder = self.engine.persistence.aof.folder_path(&self.engine);
         let names = self.disk.list(&folder).expect("the log's folder");
         let bases: Vec<&String> = names.iter().filter(|name| name.ends_with(".base.rdb")).collect();
         let [base] = bases[..] else { panic!("one base is left of {names:?}") };
@@ -154,7 +155,7 @@ fn differ_by_signs_of_zero((expected, found): &(&String, &String), engines: [&Ar
     let request = format!("SELECT {}\r\nZRANGE {key} 0 -1 WITHSCORES\r\n", database.trim_start_matches("db"));
     let [expected, found] = engines.map(|engine| {
         let mut replies = Vec::new();
-        engine.connect(|| {}).exchange(request.as_bytes(), &mut replies).expect("the session lives");
+        Local::open(engine, || {}).exchange(request.as_bytes(), &mut replies).expect("the session lives");
         String::from_utf8_lossy(&replies).into_owned()
     });
     let unsigned = |replies: &str| replies.replace("$2\r\n-0\r\n", "$1\r\n0\r\n");

@@ -19,7 +19,7 @@ const SCRIPT: &str = "redis.call('DECRBY',KEYS[1],ARGV[1])redis.call('INCRBY',KE
 
 /// Random commands over all types.
 pub fn random_commands(engine: &Arc<Engine>, number: u64, allowance: &Allowance) {
-    let mut local = engine.connect(|| {});
+    let mut local = Local::open(engine, || {});
     // The journal's end is another each time.
     let mut generator = Generator::new(seed(300) + number + engine.journal.end(), Scope::default());
     let mut in_transaction = false;
@@ -41,7 +41,7 @@ fn send(local: &mut Local, lines: &[String]) {
 
 /// Moves units between accounts in every way, and makes and loses keys beside them. The sum stays.
 pub fn transfers(engine: &Arc<Engine>, number: u64, allowance: &Allowance) {
-    let mut local = engine.connect(|| {});
+    let mut local = Local::open(engine, || {});
     let mut random = Random::new(seed(400) + number);
     while allowance.take() {
         let lines = transfer(&mut random);
@@ -92,7 +92,7 @@ fn transfer(random: &mut Random) -> Vec<String> {
 
 /// Returns the sum of all accounts.
 pub fn sum(engine: &Arc<Engine>) -> i64 {
-    let mut local = engine.connect(|| {});
+    let mut local = Local::open(engine, || {});
     let number = |text: &[u8]| String::from_utf8_lossy(text).parse::<i64>().expect("units");
     let mut sum = 0;
     for db in 0..2 {
@@ -117,7 +117,7 @@ const AT_ONCE: usize = 500;
 
 /// Makes a value of so many elements of each kind.
 pub fn fill_large(engine: &Arc<Engine>, elements: usize) {
-    let mut local = engine.connect(|| {});
+    let mut local = Local::open(engine, || {});
     send(&mut local, &[format!("SETRANGE large:string {} x", elements * 8)]);
     for first in (0..elements).step_by(AT_ONCE) {
         let range = first..elements.min(first + AT_ONCE);
@@ -147,7 +147,7 @@ pub fn fill_large(engine: &Arc<Engine>, elements: usize) {
 /// Changes large values of so many elements in every place, and gives them other names and databases. Where they are small
 /// enough to be made again, they are also lost.
 pub fn change_large(engine: &Arc<Engine>, (number, elements): (u64, usize), allowance: &Allowance) {
-    let mut local = engine.connect(|| {});
+    let mut local = Local::open(engine, || {});
     let mut random = Random::new(seed(500) + number);
     while allowance.take() {
         if elements <= 10_000 && random.once_in(400) {

@@ -55,12 +55,12 @@ fn words(text: &str) -> Words {
 /// Everything: each key of each database with its type, deadlines and digest, the groups of streams, the functions, and
 /// the digest of all.
 pub fn contents(engine: &Arc<Engine>) -> Vec<String> {
-    contents_by(Asker { local: engine.connect(|| {}), now: None })
+    contents_by(Asker { local: Local::open(engine, || {}), now: None })
 }
 
 /// Returns the contents as they look at this time.
 pub fn contents_at(engine: &Arc<Engine>, now: Instant) -> Vec<String> {
-    contents_by(Asker { local: engine.connect_at(now, || {}), now: Some(now) })
+    contents_by(Asker { local: Local::open_at(engine, now, || {}), now: Some(now) })
 }
 
 fn contents_by(mut asker: Asker) -> Vec<String> {
@@ -123,7 +123,7 @@ pub fn without_numbers(text: &str, words: &[&str]) -> String {
 /// Waits until no key is about to expire, so that both engines are asked about the same keys and fields, and expired ones
 /// have been removed.
 pub fn settle(engine: &Arc<Engine>) {
-    let mut asker = Asker { local: engine.connect(|| {}), now: None };
+    let mut asker = Asker { local: Local::open(engine, || {}), now: None };
     for database in 0..DATABASES {
         asker.ask_text(&format!("SELECT {database}"));
         // Unlike KEYS, this removes those that are due.

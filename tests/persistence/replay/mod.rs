@@ -49,7 +49,7 @@ fn engine(options: &[(Opt, &str)]) -> Arc<Engine> {
 
 /// Sends random commands; some keys and fields live for a moment only.
 fn write(engine: &Arc<Engine>, (seed, scope): (u64, &Scope), commands: usize, take: &(dyn Fn() + Sync)) {
-    let mut local = engine.connect(|| {});
+    let mut local = Local::open(engine, || {});
     let mut generator = Generator::new(seed, scope.clone());
     let times_fields = scope.rows.iter().any(|row| row.full_name == "hpexpire");
     let mut in_transaction = false;
@@ -163,7 +163,7 @@ fn run(options: &[(Opt, &str)], seed: u64, writers: u64, commands: usize) {
 fn the_journal_of_a_stream_with_counts_at_their_maximum_replays() {
     let engine = engine(&[]);
     let (mut reader, mut journal) = (engine.journal.subscribe(), Vec::new());
-    let mut local = engine.connect(|| {});
+    let mut local = Local::open(&engine, || {});
     for line in [
         "XADD x 1-0 a 1",
         "XGROUP CREATE x g 0 ENTRIESREAD 9223372036854775807",
@@ -185,7 +185,7 @@ fn the_journal_of_a_stream_with_counts_at_their_maximum_replays() {
 fn the_journal_of_a_sorted_set_with_a_negative_zero_gives_the_same_data() {
     let engine = engine(&[]);
     let (mut reader, mut journal) = (engine.journal.subscribe(), Vec::new());
-    let (mut local, long) = (engine.connect(|| {}), "m".repeat(100));
+    let (mut local, long) = (Local::open(&engine, || {}), "m".repeat(100));
     ask_text(&mut local, &format!("SADD s a b {long}"));
     ask_text(&mut local, "ZUNIONSTORE z 1 s WEIGHTS -0");
     assert_eq!(ask_text(&mut local, "ZSCORE z a"), b"$2\r\n-0\r\n");
@@ -197,7 +197,7 @@ fn the_journal_of_a_sorted_set_with_a_negative_zero_gives_the_same_data() {
 fn the_journal_of_a_result_over_an_expired_key_gives_the_same_data() {
     let engine = engine(&[]);
     let (mut reader, mut journal) = (engine.journal.subscribe(), Vec::new());
-    let (mut local, now, mut replies) = (engine.connect(|| {}), Instant::now(), Vec::new());
+    let (mut local, now, mut replies) = (Local::open(&engine, || {}), Instant::now(), Vec::new());
     let later = Instant { wall_us: now.wall_us + 1_000_000, monotonic_us: now.monotonic_us + 1_000_000 };
     for (time, lines) in [(now, "SET to b PX 1\r\nSET one a\r\n"), (later, "BITOP ANDOR to one one\r\n")] {
         local.exchange_at(time, lines.as_bytes(), &mut replies).expect("nothing here ends a session");

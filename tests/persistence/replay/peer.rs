@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use sleeve_server::Engine;
+use sleeve_server::Local;
 use sleeve_tests::generator::Words;
 use sleeve_tests::transcript::escape::escape;
 use sleeve_tests::transcript::frame::{leaves, sorted};
@@ -58,7 +59,7 @@ impl Peer {
 
     /// Returns an engine's data in a form that a server of this kind can show as well.
     pub fn contents_of(&self, engine: &Arc<Engine>) -> Vec<String> {
-        let mut local = engine.connect(|| {});
+        let mut local = Local::open(engine, || {});
         contents(self.server.kind(), &mut |words| ask(&mut local, words))
     }
 }

@@ -24,6 +24,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use sleeve_server::boot;
 use sleeve_server::{Engine, Local, Opt};
 use sleeve_wire::frame::Scanner;
 
@@ -150,7 +151,7 @@ impl Embedded {
         if self.instance.clock.is_manual() {
             return Err(io::Error::other("its clock stands; a testing::Engine has an address of its own"));
         }
-        let server = self.instance.engine.listen(address)?;
+        let server = boot::listen(&self.instance.engine, address)?;
         let bound = server.addresses().first().copied().unwrap_or(address);
         self.instance.servers.lock().push(server);
         Ok(bound)

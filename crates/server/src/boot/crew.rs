@@ -127,6 +127,8 @@ impl crews::Crew for Crew {
 
 #[cfg(test)]
 mod tests {
+    use crate::boot;
+    use crate::session::local::Local;
     use std::net::SocketAddr;
 
     use super::*;
@@ -138,8 +140,8 @@ mod tests {
         let config = Config::default();
         config.assign(Opt::Workers, &[b"1"]).expect("a number of workers");
         let engine = Engine::new(config);
-        let server = engine.listen(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a free port");
-        let mut local = engine.connect(|| ());
+        let server = boot::listen(&engine, SocketAddr::from(([127, 0, 0, 1], 0))).expect("a free port");
+        let mut local = Local::open(&engine, || ());
         let mut ask = |request: &[u8]| {
             let mut replies = Vec::new();
             local.exchange(request, &mut replies).expect("the engine is there");

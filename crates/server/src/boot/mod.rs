@@ -1,6 +1,6 @@
 //! Starting and stopping: listeners, workers, signals.
 //!
-//! [`Engine::listen`] puts sockets in front of an engine that may be embedded as well; [`serve`] is the whole life of a
+//! `listen` puts sockets in front of an engine that may be embedded as well; [`serve`] is the whole life of a
 //! server process. Both start the same workers.
 
 pub mod check;
@@ -8,7 +8,6 @@ mod crew;
 mod pid_file;
 pub(crate) mod signals;
 pub(crate) mod systemd;
-mod watchdog;
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,12 +21,16 @@ use crate::config::load::LoadError;
 use crate::config::{Config, Opt, arguments, load};
 use crate::engine::Engine;
 use crate::engine::readiness::Hindrance;
+use crate::engine::replication::role_change;
+use crate::engine::watchdog_thread;
+use crate::follower;
 use crate::host::crash;
 use crate::host::facts;
 use crate::host::log;
 use crate::host::oom_score;
 use crate::host::panics;
 use crate::host::process_title;
+use crate::loading;
 use crate::net::listeners::ListenError;
 use crate::net::tls;
 use crate::net::{Listener, bind_tcp};
@@ -42,17 +45,25 @@ pub struct Server {
     addresses: Vec<SocketAddr>,
 }
 
-impl Engine {
-    /// Serves this engine at `address` too, with as many workers as the option `workers` states; port 0 takes a free port.
-    ///
-    /// # Errors
-    /// Those of the kernel for the address.
-    pub fn listen(self: &Arc<Self>, address: SocketAddr) -> io::Result<Server> {
-        let backlog = self.config.number(Opt::TcpBacklog) as i32;
-        let listener = bind_tcp(address, backlog, self.config.number(Opt::TcpKeepalive) as u64)?;
-        let listeners = vec![Arc::new(listener)];
-        start(self, &listeners, Doors::Own(listeners.clone()))
-    }
+/// Loads the data that the options name, and lets the engine follow a primary when it is told to. The caller makes sure that no
+/// client is served data until it returns.
+///
+/// # Errors
+/// The fault, its file, and the possible remedies.
+pub fn load(engine: &Arc<Engine>) -> Result<(), String> {
+    follower::offer(engine);
+    loading::load(engine)
+}
+
+/// Serves this engine at `address` too, with as many workers as the option `workers` states; port 0 takes a free port.
+///
+/// # Errors
+/// Those of the kernel for the address.
+pub fn listen(engine: &Arc<Engine>, address: SocketAddr) -> io::Result<Server> {
+    let backlog = engine.config.number(Opt::TcpBacklog) as i32;
+    let listener = bind_tcp(address, backlog, engine.config.number(Opt::TcpKeepalive) as u64)?;
+    let listeners = vec![Arc::new(listener)];
+    start(engine, &listeners, Doors::Own(listeners.clone()))
 }
 
 impl Server {
@@ -99,7 +110,7 @@ fn start(engine: &Arc<Engine>, listeners: &[Arc<Listener>], doors: Doors) -> io:
     if server.crew.pool.wanted() != wanted() {
         server.crew.staff(wanted())?;
     }
-    engine.apply_watchdog_period().map_err(io::Error::other)?;
+    watchdog_thread::apply_period(engine).map_err(io::Error::other)?;
     Ok(server)
 }
 
@@ -233,7 +244,7 @@ pub fn serve(
     _ = oom_score::apply(&engine.config);
     let pid_file = pid_file::write(&engine.config);
     pid_file.iter().cloned().for_each(panics::take_along);
-    engine.follow_configured();
+    role_change::follow_configured(&engine);
     // Clients that connect before the data is loaded are told to retry.
     engine.lifecycle.readiness.set(Hindrance::Loading, true);
     let server = start_threads(&engine).inspect_err(|error| {
@@ -244,7 +255,7 @@ pub fn serve(
     let processors = engine.config.number(Opt::Workers);
     log::notice(&format!("Running mode=standalone, port={}, workers={processors}.", engine.network.port()));
     log::warning("Server initialized");
-    let loaded = engine.load();
+    let loaded = load(&engine);
     if engine.persistence.loading.is_given_up() {
         server.wait();
         pid_file.iter().for_each(Claim::release);
@@ -277,7 +288,7 @@ const READY_BY_PATH: &str = "The server is now ready to accept connections on th
 pub(crate) fn begin_service(engine: &Arc<Engine>, line: &str) {
     engine.persistence.snapshots.follow_rules();
     log::notice(line);
-    engine.end_loading();
+    loading::end(engine);
     if let Err(why) = engine.replication.role.start() {
         log::warning(&format!("The thread that follows the primary cannot start: {why}. REPLICAOF tries it again"));
     }
@@ -287,8 +298,8 @@ pub(crate) fn begin_service(engine: &Arc<Engine>, line: &str) {
 pub(crate) fn end_rest(engine: &Engine) {
     engine.persistence.snapshots.close();
     // Bytes of the primary that arrive after this are in no AOF.
-    engine.end_following();
-    engine.end_log();
+    follower::end(engine);
+    engine.persistence.aof.finish(engine);
 }
 
 /// Starts the threads that a server process needs: the thread for signals, and the workers.
@@ -315,6 +326,7 @@ mod tests {
     use crate::host::threads::refusal;
     use crate::messaging::mail::Mailbox;
     use crate::net::{Driver, DriverKind};
+    use crate::session::local::Local;
     use crate::worker::{Worker, WorkerPool};
 
     fn engine_with_workers(count: &str) -> Arc<Engine> {
@@ -327,13 +339,13 @@ mod tests {
     fn where_not_all_workers_can_start_none_is_left_and_the_engine_serves_on() {
         let engine = engine_with_workers("3");
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
-        let error = refusal::after(2, || engine.listen(address)).expect_err("the third is refused");
+        let error = refusal::after(2, || listen(&engine, address)).expect_err("the third is refused");
         assert_eq!(error.raw_os_error(), Some(libc::EAGAIN));
         assert_eq!((engine.network.port(), engine.clients.mailbox_count(), engine.failure()), (0, 0, None));
         let mut replies = Vec::new();
-        engine.connect(|| ()).exchange(b"PING\r\n", &mut replies).expect("the engine is as it was");
+        Local::open(&engine, || ()).exchange(b"PING\r\n", &mut replies).expect("the engine is as it was");
         assert_eq!(replies, b"+PONG\r\n");
-        let server = engine.listen(address).expect("there are threads again");
+        let server = listen(&engine, address).expect("there are threads again");
         assert_eq!(engine.clients.mailbox_count(), 3);
         server.stop();
         assert_eq!(engine.clients.mailbox_count(), 0);
@@ -350,7 +362,7 @@ mod tests {
     #[test]
     fn a_worker_whose_wait_fails_ends_the_engine_with_the_reason() {
         let engine = engine_with_workers("1");
-        let mut local = engine.connect(|| ());
+        let mut local = Local::open(&engine, || ());
         let mut driver = Driver::new(DriverKind::Epoll).expect("a driver");
         let waker = driver.waker();
         let mailbox = Arc::new(Mailbox::new(move || waker.wake()));

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::config::{Opt, shutdown};
+use crate::config::{Opt, shutdown as bits_of};
 use crate::engine::Engine;
-use crate::engine::persistence::shutdown::{FinalSnapshot, Shutdown};
+use crate::engine::persistence::shutdown::{self, FinalSnapshot, Shutdown};
 use crate::host::log;
 
 /// Ignores SIGHUP and SIGXFSZ. SIGPIPE is ignored already, as in every program of Rust.
@@ -39,7 +39,7 @@ pub fn catch(engine: &Arc<Engine>) -> io::Result<()> {
         for signal in signals.forever() {
             if ending_since == Some(stopping.clients.pause.ends_given_up()) {
                 // A partial snapshot is of no use.
-                _ = stopping.persistence.disk.remove(&stopping.unfinished_snapshot_path());
+                _ = stopping.persistence.disk.remove(&stopping.persistence.snapshots.unfinished_path(&stopping));
                 std::process::exit(1);
             }
             let (name, option) = match signal {
@@ -50,15 +50,15 @@ pub fn catch(engine: &Arc<Engine>) -> io::Result<()> {
             log::warning("User requested shutdown...");
             let bits = stopping.config.number(option);
             let final_snapshot = match bits {
-                bits if bits & shutdown::SAVE != 0 => FinalSnapshot::Save,
-                bits if bits & shutdown::NO_SAVE != 0 => FinalSnapshot::NoSave,
+                bits if bits & bits_of::SAVE != 0 => FinalSnapshot::Save,
+                bits if bits & bits_of::NO_SAVE != 0 => FinalSnapshot::NoSave,
                 _ => FinalSnapshot::AsConfigured,
             };
-            let force = bits & shutdown::FORCE != 0;
-            if stopping.may_end(force) {
+            let force = bits & bits_of::FORCE != 0;
+            if shutdown::may_end(&stopping, force) {
                 ending_since = Some(stopping.clients.pause.ends_given_up());
-                let now = bits & shutdown::NOW != 0;
-                stopping.shut_down(Shutdown { final_snapshot, force, now }, None);
+                let now = bits & bits_of::NOW != 0;
+                shutdown::begin(&stopping, Shutdown { final_snapshot, force, now }, None);
             }
         }
         Ok(())

@@ -32,9 +32,10 @@ impl Engine {
     pub(crate) fn detach_thread(
         self: &Arc<Self>,
         name: &str,
-        serve: impl FnOnce() -> Result<(), String> + Send + 'static,
+        serve: impl FnOnce(&Arc<Self>) -> Result<(), String> + Send + 'static,
     ) -> io::Result<()> {
-        threads::detach(name, self.watched(name, serve))
+        let engine = Arc::clone(self);
+        threads::detach(name, self.watched(name, move || serve(&engine)))
     }
 
     /// Returns the body of a thread that ends the engine if it ends with an error or a panic.
@@ -58,7 +59,7 @@ impl Engine {
         log::warning(&format!("The engine is over: {reason}"));
         _ = self.lifecycle.failure.set(reason.to_owned());
         self.persistence.end();
-        self.call_synced(None);
+        self.persistence.call_synced(None);
         self.post_stop();
     }
 

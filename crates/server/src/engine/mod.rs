@@ -18,6 +18,7 @@ pub(crate) mod replication;
 pub(crate) mod scripts;
 pub(crate) mod values;
 pub(crate) mod watchdog;
+pub(crate) mod watchdog_thread;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};

@@ -1,4 +1,4 @@
-//! The workers that have not served for longer than `watchdog-period`, as the watchdog's thread (`boot/watchdog`) has seen
+//! The workers that have not served for longer than `watchdog-period`, as the watchdog's thread (`watchdog_thread`) has seen
 //! them.
 //!
 //! Each worker is sent a letter and answers it when it reads its mail, which it does between two wake-ups. A worker that is

@@ -18,6 +18,7 @@ use crate::context::locking;
 use crate::context::permission;
 use crate::context::publish;
 use crate::engine::clients::pause::PauseScope;
+use crate::engine::persistence::snapshot::walk;
 use crate::engine::readiness::Hindrance;
 use crate::request::Request;
 use crate::request::error::Error;
@@ -275,7 +276,8 @@ fn ends_or_steers_transaction(command: Command) -> bool {
 /// Returns whether a pause holds a request.
 #[inline]
 pub fn is_held(cx: &Cx<'_>, request: &Request<'_>) -> bool {
-    (cx.engine.clients.pause.is_begun() || (!cx.engine.lifecycle.readiness.is_full() && cx.engine.may_hold_writes()))
+    (cx.engine.clients.pause.is_begun()
+        || (!cx.engine.lifecycle.readiness.is_full() && walk::may_hold_writes(cx.engine)))
         && is_held_now(cx, request)
 }
 
@@ -295,7 +297,7 @@ fn is_held_now(cx: &Cx<'_>, request: &Request<'_>) -> bool {
         return true;
     }
     let is_behind = readiness.has(Hindrance::DiskBehind)
-        || (readiness.has(Hindrance::SnapshotRuns) && cx.engine.is_snapshot_behind());
+        || (readiness.has(Hindrance::SnapshotRuns) && walk::is_snapshot_behind(cx.engine));
     let held = cx.engine.clients.pause.held(cx.now.monotonic_ms()).or(is_behind.then_some(PauseScope::Writes));
     match held {
         None => false,

@@ -11,8 +11,8 @@ use sleeve_wire::reply::{Protocol, Writer};
 use crate::config::Opt;
 use crate::engine::Engine;
 use crate::engine::clients::client_info::ClientSocket;
-use crate::engine::replication::link::LinkError;
 use crate::engine::replication::role::{LinkState, Task, Transfer};
+use crate::follower::link::LinkError;
 use crate::host::clock;
 use crate::host::clock::Instant;
 use crate::host::waiting;
@@ -210,7 +210,7 @@ impl<'t> Connection<'t> {
     pub(super) fn send_ack(&mut self) -> Result<(), End> {
         let mut ack = Vec::new();
         let mut writer = Writer::new(&mut ack, Protocol::Resp2);
-        let synced = self.engine.known_synced_offset();
+        let synced = self.engine.persistence.known_synced_offset(&self.engine);
         writer.array(3 + if synced.is_some() { 2 } else { 0 });
         writer.bulks(&[b"REPLCONF", b"ACK"]);
         writer.bulk_integer(self.engine.journal.end() as i64);

@@ -18,12 +18,12 @@ use crate::config::value::reason;
 use crate::config::{DisklessLoad, Opt};
 use crate::engine::Engine;
 use crate::engine::replication::Id;
-use crate::engine::replication::link::{LinkError, Size};
 use crate::engine::replication::role::Transfer;
 use crate::execute::replay::Replay;
+use crate::follower::link::{LinkError, Size};
 use crate::host::log;
 use crate::host::threads;
-use crate::loading::Arrival;
+use crate::loading::replacing::{self, Arrival};
 
 /// A dump that is coming.
 pub(super) struct Arriving {
@@ -138,7 +138,7 @@ impl Arriving {
 
 impl Unloaded {
     fn begin(engine: &Arc<Engine>) -> Result<Self, End> {
-        let path = engine.arriving_snapshot_path();
+        let path = engine.persistence.snapshots.arriving_path(engine);
         let file = engine.persistence.disk.open(&path, Open::Create);
         let file = file.map_err(|error| cannot("make the file for its dump", &error))?;
         Ok(Self { engine: Arc::clone(engine), path, file })
@@ -147,7 +147,7 @@ impl Unloaded {
     fn load(self, arrival: Arrival<'_>, connection: &mut Connection<'_>) -> Result<u32, End> {
         self.file.sync().map_err(|error| cannot("sync its dump", &error))?;
         log::notice("MASTER <-> REPLICA sync: Loading DB in memory");
-        let load = || self.engine.load_file_from_primary(&self.path, arrival);
+        let load = || replacing::load_file_from_primary(&self.engine, &self.path, arrival);
         let loaded = std::thread::scope(|scope| {
             let (over, is_over) = channel::<()>();
             let beside = move || {

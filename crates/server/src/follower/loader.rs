@@ -17,11 +17,11 @@ use std::time::Duration;
 use super::connection::{Connection, End, SIGN_OF_LIFE_EVERY};
 use crate::engine::Engine;
 use crate::engine::replication::Id;
-use crate::engine::replication::link::LinkError;
 use crate::engine::replication::role::Task;
+use crate::follower::link::LinkError;
 use crate::host::log;
 use crate::host::threads;
-use crate::loading::Arrival;
+use crate::loading::replacing::{self, Arrival};
 
 /// The longest wait for the loading thread before other conditions are checked.
 const WAIT: Duration = Duration::from_millis(100);
@@ -143,7 +143,7 @@ fn load(engine: &Arc<Engine>, source: UnixStream, order: &Order, is_whole: &Atom
         if is_whole.load(Ordering::Acquire) { Ok(()) } else { Err("it does not come whole".to_owned()) }
     };
     match is_beside {
-        true => engine.load_beside(source, arrival, is_whole),
-        false => engine.load_from_primary(source, arrival, is_whole),
+        true => replacing::load_beside(engine, source, arrival, is_whole),
+        false => replacing::load_from_primary(engine, source, arrival, is_whole),
     }
 }

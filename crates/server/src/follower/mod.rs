@@ -1,12 +1,13 @@
 //! Following a primary: the thread of a replica.
 //!
-//! It connects, introduces this server (`engine/replication/link`), does a full sync if it must (`full_sync`), and applies
+//! It connects, introduces this server (`link`), does a full sync if it must (`full_sync`), and applies
 //! the primary's journal as it arrives (`execute/replay`). It sends its offset once a second and whenever it is asked. If the
 //! connection ends it makes another and goes on from its offset. Every fault is logged and followed by a retry, at once or
 //! after a pause (`pause`). The thread ends when there is no primary to follow any more.
 
 mod connection;
 mod full_sync;
+pub mod link;
 mod loader;
 mod pause;
 #[cfg(test)]
@@ -21,9 +22,10 @@ use crate::config::Opt;
 use crate::engine::Engine;
 use crate::engine::clients::client_info::ClientInfo;
 use crate::engine::journal::BatchBuffer;
+use crate::engine::keyspace::all_shards;
 use crate::engine::replication::Id;
-use crate::engine::replication::link::{Event, Introduction, Link, LinkError};
 use crate::engine::replication::role::{LinkState, Role, Task};
+use crate::engine::replication::role_change;
 use crate::execute::replay::Replay;
 use crate::host::clock;
 use crate::host::clock::Instant;
@@ -31,6 +33,7 @@ use crate::host::log;
 use crate::messaging::mail::{Letter, Mailbox};
 use connection::{Connection, End};
 use full_sync::Arriving;
+use link::{Event, Introduction, Link, LinkError};
 use pause::Reached;
 
 /// The version of Valkey for which dumps can be loaded: a Valkey asks for it, and other servers do not know the question.
@@ -41,29 +44,26 @@ const ACK_EVERY: Duration = Duration::from_secs(1);
 /// The longest wait of a server that ends for the thread that follows its primary.
 const LINK_END_MAX: Duration = Duration::from_secs(5);
 
-impl Engine {
-    /// Lets this engine follow a primary when it is told to.
-    pub(crate) fn offer_following(self: &Arc<Self>) {
-        let own = Arc::downgrade(self);
-        self.replication.role.set_starter(move || {
-            let Some(engine) = own.upgrade() else { return Ok(()) };
-            let following = Arc::clone(&engine);
-            let started = engine.detach_thread("replica", move || {
-                let _watched = Watched(&following.replication.role);
-                follow(&following)
-            });
-            started.map_err(|error| error.to_string())
+/// Lets this engine follow a primary when it is told to.
+pub(crate) fn offer(engine: &Arc<Engine>) {
+    let own = Arc::downgrade(engine);
+    engine.replication.role.set_starter(move || {
+        let Some(engine) = own.upgrade() else { return Ok(()) };
+        let started = engine.detach_thread("replica", |engine| {
+            let _watched = Watched(&engine.replication.role);
+            follow(engine)
         });
-    }
+        started.map_err(|error| error.to_string())
+    });
+}
 
-    /// Stops following, without becoming a primary: the engine ends. A dump that is being loaded is given up. If an embedded
-    /// engine has been told to follow, the program calls this before it drops the engine: the thread of the link has a handle
-    /// of it.
-    pub fn end_following(&self) {
-        self.persistence.loading.give_up();
-        self.replication.role.end();
-        self.replication.role.wait_until_ended(LINK_END_MAX);
-    }
+/// Stops following, without becoming a primary: the engine ends. A dump that is being loaded is given up. If an embedded
+/// engine has been told to follow, the program calls this before it drops the engine: the thread of the link has a handle
+/// of it.
+pub fn end(engine: &Engine) {
+    engine.persistence.loading.give_up();
+    engine.replication.role.end();
+    engine.replication.role.wait_until_ended(LINK_END_MAX);
 }
 
 /// Notes that there is no thread any more, if the thread panics.
@@ -97,7 +97,7 @@ fn follow(engine: &Arc<Engine>) -> Result<(), String> {
             }
             End::Broken(broken) => {
                 role.set_state(&task, LinkState::Connect, clock::monotonic_ms());
-                engine.note_role();
+                role_change::note_role(&engine);
                 pause = pause::next(pause, broken.fault, follower.reached());
                 let again = if pause.is_zero() { "now".to_owned() } else { format!("in {} s", pause.as_secs()) };
                 log::warning(&format!(
@@ -216,17 +216,17 @@ impl Follower {
         match (event, arriving.as_mut()) {
             (Event::Note(text), _) => log::notice(&text),
             (Event::TakesNoRole(why), _) => {
-                engine.note_failover_refused();
+                engine.replication.failover.note_refused(&engine);
                 return Err(LinkError::passing(format!("it does not take the role over: {why}")).into());
             }
             (Event::Continues(id), _) => {
                 log::notice("MASTER accepted a Partial Resynchronization.");
                 self.go_on_as(id, connection.task())?;
-                engine.note_failover_done();
+                engine.replication.failover.note_done(&engine);
             }
             (Event::Anew { id, offset }, _) => {
                 log::notice(&format!("Full resync from MASTER: {id}:{offset}"));
-                engine.note_failover_done();
+                engine.replication.failover.note_done(&engine);
                 connection.set_state(LinkState::Sync)?;
                 *arriving = Some(Arriving::new(&engine, id, offset));
             }
@@ -252,7 +252,7 @@ impl Follower {
     fn go_on_as(&mut self, id: Option<Id>, task: &Task) -> Result<(), End> {
         let engine = Arc::clone(&self.engine);
         let batch_buffer = BatchBuffer::default();
-        let _locks = engine.lock_all(&batch_buffer);
+        let _locks = all_shards::lock_all(&engine, &batch_buffer);
         if !engine.replication.role.is_current(task) {
             return Err(End::Replaced);
         }
@@ -260,7 +260,7 @@ impl Follower {
         if let Some(id) = id.filter(|id| *id != ids.id()) {
             log::notice(&format!("Master replication ID changed to {id}"));
             ids.shift(id, engine.journal.end());
-            engine.disconnect_replicas();
+            role_change::disconnect_replicas(&engine);
         }
         self.copying.iter_mut().for_each(Replay::rewind);
         Ok(())
@@ -271,7 +271,7 @@ impl Follower {
         let engine = Arc::clone(&self.engine);
         connection.set_state(LinkState::Connected)?;
         self.streams_since = Some(Instant::now());
-        engine.note_role();
+        role_change::note_role(&engine);
         let listed = Listed::enter(&engine, connection);
         self.copying
             .iter_mut()
@@ -298,12 +298,13 @@ impl Follower {
             let queued = copying.offset().saturating_sub(engine.journal.end());
             engine.replication.role.note_ahead(queued + bytes.len() as u64);
             if copying.take_asked() {
-                unsynced = engine.known_synced_offset().map(|_| engine.journal.end());
+                unsynced = engine.persistence.known_synced_offset(&engine).map(|_| engine.journal.end());
                 acked = None;
             }
             // A client that asks may be waiting for the fsync, and is answered after it.
-            let is_synced =
-                unsynced.is_some_and(|asked| engine.known_synced_offset().is_none_or(|synced| synced >= asked));
+            let is_synced = unsynced.is_some_and(|asked| {
+                engine.persistence.known_synced_offset(&engine).is_none_or(|synced| synced >= asked)
+            });
             if is_synced || acked.is_none_or(|acked: Instant| acked.elapsed() >= ACK_EVERY) {
                 connection.send_ack()?;
                 acked = Some(Instant::now());

@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use crate::engine::replication::link::Fault;
+use crate::follower::link::Fault;
 
 /// The shortest pause.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -10,6 +10,7 @@ use super::*;
 use crate::config::Config;
 use crate::engine::origin::Origin;
 use crate::engine::replication::role::Address;
+use crate::engine::replication::role_change;
 use crate::host::simulated::{On, Task as Simulated};
 
 /// Returns the bytes that a replica has sent since the last call.
@@ -49,9 +50,9 @@ fn who_has_become_a_primary_takes_no_id_from_the_one_before() {
         }),
     );
     let engine = Engine::begin(Config::default(), Origin::of_seed(1, now));
-    engine.offer_following();
+    offer(&engine);
     engine.journal.keep_backlog(1 << 20);
-    engine.follow_primary(Address { host: "primary".into(), port: 1 });
+    role_change::follow_primary(&engine, Address { host: "primary".into(), port: 1 });
     engine.replication.role.start().expect("a task");
     let mut link = on.started().pop().expect("the link's");
     assert!(!link.resume());
@@ -59,7 +60,7 @@ fn who_has_become_a_primary_takes_no_id_from_the_one_before() {
     greet(&mut link, &primary);
     let answer = format!("+CONTINUE {}\r\n", "ab".repeat(20));
     send(&primary, answer.as_bytes(), SendFlags::NOSIGNAL).expect("it is open");
-    assert!(engine.lead(now));
+    assert!(role_change::lead(&engine, now));
     let own = engine.replication.ids.id();
     while !link.resume() {}
     assert_eq!(engine.replication.ids.id(), own);

@@ -11,8 +11,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use sleeve_disk::replay::damage::{Damage, What};
 use sleeve_disk::replay::{self, Outcome, RdbSource, Step};
 
-use super::rdb::{End, Origin};
-use super::unusable;
+use super::rdb::{End, Origin, unusable};
+use super::{progress, rdb};
 use crate::engine::Engine;
 use crate::engine::persistence::loading::GIVEN_UP;
 use crate::engine::replication::Place;
@@ -59,25 +59,23 @@ impl FileRange {
     }
 }
 
-impl Engine {
-    /// Applies an AOF. Also returns the position of its base in the stream to replicas, if the base states one.
-    ///
-    /// # Errors
-    /// The fault, with its file and byte, and the possible remedies. Some of the AOF may be applied then.
-    pub(super) fn replay_log(self: &Arc<Self>, log: replay::Replay) -> Result<(Outcome, Option<Place>), String> {
-        let (mut reading, mut applying) = (Reading::new(log), Applying::new(self));
-        let applied = std::thread::scope(|scope| {
-            let (parts, incoming) = sync_channel(PARTS_AHEAD);
-            let (empties, spare) = sync_channel(PARTS_AHEAD);
-            let (ends, loaded) = sync_channel(1);
-            let (reading, applying) = (&mut reading, &mut applying);
-            let read = move || read(reading, &parts, &spare, &loaded);
-            threads::start_within(scope, "loading", read).ok()?;
-            Some(apply(applying, &incoming, &empties, &ends))
-        });
-        // If the system refuses the thread, one thread does both.
-        applied.unwrap_or_else(|| take_turns(&mut reading, &mut applying))
-    }
+/// Applies an AOF. Also returns the position of its base in the stream to replicas, if the base states one.
+///
+/// # Errors
+/// The fault, with its file and byte, and the possible remedies. Some of the AOF may be applied then.
+pub(super) fn replay_log(engine: &Arc<Engine>, log: replay::Replay) -> Result<(Outcome, Option<Place>), String> {
+    let (mut reading, mut applying) = (Reading::new(log), Applying::new(engine));
+    let applied = std::thread::scope(|scope| {
+        let (parts, incoming) = sync_channel(PARTS_AHEAD);
+        let (empties, spare) = sync_channel(PARTS_AHEAD);
+        let (ends, loaded) = sync_channel(1);
+        let (reading, applying) = (&mut reading, &mut applying);
+        let read = move || read(reading, &parts, &spare, &loaded);
+        threads::start_within(scope, "loading", read).ok()?;
+        Some(apply(applying, &incoming, &empties, &ends))
+    });
+    // If the system refuses the thread, one thread does both.
+    applied.unwrap_or_else(|| take_turns(&mut reading, &mut applying))
 }
 
 /// Applies all parts that arrive. If it ends early, so does the reader: its messages in both directions go with these
@@ -206,7 +204,7 @@ impl<'e> Applying<'e> {
                     inapplicable(&range.place_of(at, bytes.len()), &refused)
                 })?;
                 debug_assert_eq!(used, bytes.len(), "pieces come whole");
-                engine.note_loaded_bytes(bytes_read.saturating_sub(*seen));
+                progress::note_loaded_bytes(self.engine, bytes_read.saturating_sub(*seen));
                 *seen = bytes_read.max(*seen);
                 Ok(Applied::Requests(bytes))
             }
@@ -214,7 +212,7 @@ impl<'e> Applying<'e> {
                 let name = source.name.clone();
                 timer.note(Some(&name));
                 let size = source.size;
-                let end = engine.load_rdb((&engine.keyspace.store, replay), source, size, Origin::Base);
+                let end = rdb::load_rdb(&engine, (&engine.keyspace.store, replay), source, size, Origin::Base);
                 let end = end.map_err(|error| unusable(Path::new(&name), &error))?;
                 *seen += end.bytes;
                 self.place = end.place;

@@ -5,20 +5,26 @@
 //! decode and insert theirs. So nothing is handed from thread to thread, and no more than a stretch for each thread is in
 //! memory.
 
-use std::io::Read;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::available_parallelism;
 
 use parking_lot::Mutex;
 use sleeve_disk::BASE_OFFSET_FIELD;
+use sleeve_disk::disk::{self, Disk, Open};
 use sleeve_store::Store;
 use sleeve_store::dump_file::{Inserted, Inserter, LoadError};
 use sleeve_store::rdb::file::{Access, Batch, Event, Odd, Oddity, Reader};
 use sleeve_wire::number;
 
+use super::progress;
 use crate::config::Opt;
+use crate::config::value::reason;
 use crate::engine::Engine;
 use crate::engine::keyspace::key_clock;
+use crate::engine::keyspace::limits;
 use crate::engine::persistence::loading::GIVEN_UP;
 use crate::engine::persistence::snapshot::walk::test_delay;
 use crate::engine::replication::{Place, PlaceRead};
@@ -53,86 +59,100 @@ pub struct End {
 /// Threads that take part; the last one of a machine with more would mostly wait for its turn.
 const THREADS: std::ops::RangeInclusive<usize> = 2..=8;
 
-impl Engine {
-    /// Loads a snapshot of so many bytes, 0 if that is unknown, which other bytes may follow. Its keys go into a store, which
-    /// is the engine's own or a sibling of it, and its libraries through a replay.
-    ///
-    /// # Errors
-    /// The fault, and its byte. Some of the snapshot may be loaded then.
-    pub(super) fn load_rdb(
-        &self,
-        (store, replay): (&Store, &mut Replay),
-        source: impl Read + Send,
-        size: u64,
-        origin: Origin,
-    ) -> Result<End, String> {
-        let now = Instant::now();
-        // A replica's keys expire when its primary says so.
-        let keeps_all = origin == Origin::Base || self.replication.role.is_replica();
-        let now_ms = if keeps_all { i64::MIN } else { now.wall_ms() };
-        let mut reader = Reader::new(source, self.limits(now_ms));
-        if size != 0 {
-            reader.expect_size(size);
+/// Loads the snapshot that `dbfilename` names, if there is one.
+pub(super) fn load_snapshot(engine: &Arc<Engine>) -> Result<Option<End>, String> {
+    let path = engine.persistence.snapshots.path(engine);
+    let (source, size) = match SnapshotFile::open(&*engine.persistence.disk, &path) {
+        Ok(opened) => opened,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => {
+            return Err(format!("Fatal error: can't open {} for reading: {}", path.display(), reason(&error)));
         }
-        if !self.config.flag(Opt::Rdbchecksum) || self.debug.skips_checksums.load(Ordering::Relaxed) {
-            reader.trust_sum();
-        }
-        let file = File {
-            reader,
-            replay,
-            now,
-            now_ms,
-            told: 0,
-            delayed: 0,
-            is_over: false,
-            said: Said::default(),
-            failed: None,
-            empty: 0,
-            corrected: 0,
-        };
-        let file = Mutex::new(file);
-        let keep = || self.keep(store, &file, now);
-        let count = available_parallelism().map_or(1, |count| count.get()).clamp(*THREADS.start(), *THREADS.end());
-        std::thread::scope(|scope| {
-            // If the system gives fewer threads, the present ones do all the work.
-            (1..count).for_each(|_| _ = threads::start_within(scope, "loading", keep));
-            keep();
-        });
-        let file = file.into_inner();
-        match &file.failed {
-            None => file.tell_done(self.persistence.loading.keys()),
-            Some((_, why)) => log::warning(&format!("Internal error in RDB reading: {why}")),
-        }
-        let File { reader, said, failed, .. } = file;
-        let Said { stands_for, stream } = said;
-        let (stream_database, place) = (stream.database, stream.place());
-        failed.map_or(Ok(End { bytes: reader.offset(), stands_for, stream_database, place }), |(_, why)| Err(why))
-    }
+    };
+    engine.persistence.loading.begin(Instant::now().wall_ms() / 1_000, size);
+    let into = (&engine.keyspace.store, &mut Replay::begin(engine, 0));
+    let loaded = load_rdb(engine, into, source, size, Origin::Snapshot);
+    loaded.map(Some).map_err(|error| unusable(&path, &error))
+}
 
-    /// The life of one of the threads.
-    fn keep<R: Read>(&self, store: &Store, file: &Mutex<File<'_, R>>, now: Instant) {
-        let (mut batch, mut inserter) = (Batch::default(), None);
-        let clock = |access| match access {
-            Access::Unknown => key_clock::fresh(&self.config, now),
-            Access::Idle(seconds) => key_clock::idle_for(&self.config, i64::try_from(seconds).unwrap_or(i64::MAX), now),
-            Access::Frequency(count) => key_clock::used(&self.config, u32::from(count), now),
-        };
-        while file.lock().next_batch(self, &mut batch) {
-            // The file's own properties, which are in front of the keys, have been read by now.
-            let inserter = inserter.get_or_insert_with(|| {
-                let now_ms = file.lock().now_ms;
-                Inserter::new(self.limits(now_ms), now_ms)
-            });
-            match inserter.insert(store, &mut batch, &clock) {
-                Ok(Inserted { keys, expired, odd }) => {
-                    self.persistence.loading.add_keys(keys, expired);
-                    if !odd.is_empty() {
-                        let mut file = file.lock();
-                        odd.into_iter().for_each(|odd| file.tell_odd(odd));
-                    }
+/// Loads a snapshot of so many bytes, 0 if that is unknown, which other bytes may follow. Its keys go into a store, which
+/// is the engine's own or a sibling of it, and its libraries through a replay.
+///
+/// # Errors
+/// The fault, and its byte. Some of the snapshot may be loaded then.
+pub(super) fn load_rdb(
+    engine: &Engine,
+    (store, replay): (&Store, &mut Replay),
+    source: impl Read + Send,
+    size: u64,
+    origin: Origin,
+) -> Result<End, String> {
+    let now = Instant::now();
+    // A replica's keys expire when its primary says so.
+    let keeps_all = origin == Origin::Base || engine.replication.role.is_replica();
+    let now_ms = if keeps_all { i64::MIN } else { now.wall_ms() };
+    let mut reader = Reader::new(source, limits::of_all(engine, now_ms));
+    if size != 0 {
+        reader.expect_size(size);
+    }
+    if !engine.config.flag(Opt::Rdbchecksum) || engine.debug.skips_checksums.load(Ordering::Relaxed) {
+        reader.trust_sum();
+    }
+    let file = File {
+        reader,
+        replay,
+        now,
+        now_ms,
+        told: 0,
+        delayed: 0,
+        is_over: false,
+        said: Said::default(),
+        failed: None,
+        empty: 0,
+        corrected: 0,
+    };
+    let file = Mutex::new(file);
+    let keep = || keep(engine, store, &file, now);
+    let count = available_parallelism().map_or(1, |count| count.get()).clamp(*THREADS.start(), *THREADS.end());
+    std::thread::scope(|scope| {
+        // If the system gives fewer threads, the present ones do all the work.
+        (1..count).for_each(|_| _ = threads::start_within(scope, "loading", keep));
+        keep();
+    });
+    let file = file.into_inner();
+    match &file.failed {
+        None => file.tell_done(engine.persistence.loading.keys()),
+        Some((_, why)) => log::warning(&format!("Internal error in RDB reading: {why}")),
+    }
+    let File { reader, said, failed, .. } = file;
+    let Said { stands_for, stream } = said;
+    let (stream_database, place) = (stream.database, stream.place());
+    failed.map_or(Ok(End { bytes: reader.offset(), stands_for, stream_database, place }), |(_, why)| Err(why))
+}
+
+/// The life of one of the threads.
+fn keep<R: Read>(engine: &Engine, store: &Store, file: &Mutex<File<'_, R>>, now: Instant) {
+    let (mut batch, mut inserter) = (Batch::default(), None);
+    let clock = |access| match access {
+        Access::Unknown => key_clock::fresh(&engine.config, now),
+        Access::Idle(seconds) => key_clock::idle_for(&engine.config, i64::try_from(seconds).unwrap_or(i64::MAX), now),
+        Access::Frequency(count) => key_clock::used(&engine.config, u32::from(count), now),
+    };
+    while file.lock().next_batch(engine, &mut batch) {
+        // The file's own properties, which are in front of the keys, have been read by now.
+        let inserter = inserter.get_or_insert_with(|| {
+            let now_ms = file.lock().now_ms;
+            Inserter::new(limits::of_all(engine, now_ms), now_ms)
+        });
+        match inserter.insert(store, &mut batch, &clock) {
+            Ok(Inserted { keys, expired, odd }) => {
+                engine.persistence.loading.add_keys(keys, expired);
+                if !odd.is_empty() {
+                    let mut file = file.lock();
+                    odd.into_iter().for_each(|odd| file.tell_odd(odd));
                 }
-                Err(error) => file.lock().fail(error),
             }
+            Err(error) => file.lock().fail(error),
         }
     }
 }
@@ -180,7 +200,7 @@ impl<R: Read> File<'_, R> {
             let bytes_max = if delay_us != 0 { 1 } else { usize::MAX };
             let read = self.reader.next_batch(batch, bytes_max);
             let offset = self.reader.offset();
-            engine.note_loaded_bytes(offset - self.told);
+            progress::note_loaded_bytes(engine, offset - self.told);
             self.told = offset;
             match read {
                 Ok(Some(event)) => self.heed(engine, event),
@@ -293,4 +313,36 @@ impl<R: Read> File<'_, R> {
             self.failed = Some((offset, why));
         }
     }
+}
+
+/// A snapshot that is read from front to back.
+pub(super) struct SnapshotFile {
+    file: Arc<dyn disk::File>,
+    position: u64,
+}
+
+impl SnapshotFile {
+    /// Opens the file, and returns its size too.
+    pub(super) fn open(disk: &dyn Disk, path: &Path) -> io::Result<(Self, u64)> {
+        let file = disk.open(path, Open::Read)?;
+        let size = file.size()?;
+        Ok((Self { file, position: 0 }, size))
+    }
+}
+
+impl Read for SnapshotFile {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(self.position, into)?;
+        self.position += read as u64;
+        Ok(read)
+    }
+}
+
+/// Returns the error of a file that cannot be loaded.
+pub(super) fn unusable(path: &Path, error: &str) -> String {
+    format!(
+        "{}: {error}. Nothing was loaded and the file is as it was: see what 'sleeve check rdb' says of it, or bring it back \
+         from a backup",
+        path.display()
+    )
 }

@@ -13,18 +13,20 @@ use std::time::Duration;
 
 use sleeve_store::Store;
 
-use super::SnapshotFile;
-use super::rdb::{End, Origin};
+use super::rdb::{End, Origin, SnapshotFile};
+use super::{progress, rdb, reload};
 use crate::config::value::reason;
 use crate::config::{Config, Opt};
 use crate::engine::Engine;
 use crate::engine::journal::BatchBuffer;
+use crate::engine::keyspace::all_shards;
 use crate::engine::keyspace::locks::Locks;
 use crate::engine::persistence::purpose::Purpose;
-use crate::engine::persistence::snapshot::save;
+use crate::engine::persistence::snapshot::walk;
 use crate::engine::readiness::Hindrance;
 use crate::engine::replication::Id;
 use crate::engine::replication::role::Task;
+use crate::engine::replication::role_change;
 use crate::execute::replay::Replay;
 use crate::host::clock::Instant;
 use crate::host::log;
@@ -46,171 +48,174 @@ pub(crate) struct Arrival<'t> {
     pub task: &'t Task,
 }
 
-impl Engine {
-    /// Loads this file in place of all data. It becomes the server's snapshot. Returns the database that is selected in the
-    /// stream behind it.
-    ///
-    /// # Errors
-    /// The fault; the data is unchanged.
-    pub(crate) fn load_file_from_primary(self: &Arc<Self>, path: &Path, arrival: Arrival<'_>) -> Result<u32, String> {
-        let (source, bytes) = SnapshotFile::open(&*self.persistence.disk, path).map_err(|error| reason(&error))?;
-        let database = self.load_from_primary(source, Arrival { bytes, ..arrival }, || Ok(()))?;
-        // If the file cannot become the snapshot, the data is loaded all the same.
-        match save::put_in_place(&*self.persistence.disk, path, &self.snapshot_path()) {
-            Ok(()) => self.persistence.snapshots.note_saved(self.observe.stats.changes()),
-            Err(error) => log::warning(&format!(
-                "What the primary has sent cannot be kept as {}: {}",
-                self.snapshot_path().display(),
-                reason(&error)
-            )),
-        }
-        Ok(database)
+/// Loads this file in place of all data. It becomes the server's snapshot. Returns the database that is selected in the
+/// stream behind it.
+///
+/// # Errors
+/// The fault; the data is unchanged.
+pub(crate) fn load_file_from_primary(engine: &Arc<Engine>, path: &Path, arrival: Arrival<'_>) -> Result<u32, String> {
+    let (source, bytes) = SnapshotFile::open(&*engine.persistence.disk, path).map_err(|error| reason(&error))?;
+    let database = load_from_primary(engine, source, Arrival { bytes, ..arrival }, || Ok(()))?;
+    // If the file cannot become the snapshot, the data is loaded all the same.
+    match walk::put_in_place(&*engine.persistence.disk, path, &engine.persistence.snapshots.path(engine)) {
+        Ok(()) => engine.persistence.snapshots.note_saved(engine.observe.stats.changes()),
+        Err(error) => log::warning(&format!(
+            "What the primary has sent cannot be kept as {}: {}",
+            engine.persistence.snapshots.path(engine).display(),
+            reason(&error)
+        )),
     }
+    Ok(database)
+}
 
-    /// Loads a dump in place of all data. After the reading `is_whole` returns whether it has arrived complete. Returns the
-    /// database that is selected in the stream behind it.
-    ///
-    /// # Errors
-    /// The fault; the data is unchanged.
-    pub(crate) fn load_from_primary(
-        self: &Arc<Self>,
-        source: impl Read + Send,
-        arrival: Arrival<'_>,
-        is_whole: impl FnOnce() -> Result<(), String>,
-    ) -> Result<u32, String> {
-        self.close_log_for_other_data()?;
-        self.begin_loading();
-        // A base that was given up may have begun an AOF again before the loading did.
-        drop(self.persistence.aof.take_starting());
-        self.persistence.snapshots.unschedule(Purpose::Base);
-        self.end_log();
-        let loaded = self.replace_data(source, &arrival, is_whole);
-        self.persistence.is_replaying.store(false, Ordering::Relaxed);
-        self.persistence.loading.end();
-        self.end_loading();
-        loaded
+/// Loads a dump in place of all data. After the reading `is_whole` returns whether it has arrived complete. Returns the
+/// database that is selected in the stream behind it.
+///
+/// # Errors
+/// The fault; the data is unchanged.
+pub(crate) fn load_from_primary(
+    engine: &Arc<Engine>,
+    source: impl Read + Send,
+    arrival: Arrival<'_>,
+    is_whole: impl FnOnce() -> Result<(), String>,
+) -> Result<u32, String> {
+    close_log_for_other_data(engine)?;
+    reload::begin_loading(engine);
+    // A base that was given up may have begun an AOF again before the loading did.
+    drop(engine.persistence.aof.take_starting());
+    engine.persistence.snapshots.unschedule(Purpose::Base);
+    engine.persistence.aof.finish(engine);
+    let loaded = replace_data(engine, source, &arrival, is_whole);
+    engine.persistence.is_replaying.store(false, Ordering::Relaxed);
+    engine.persistence.loading.end();
+    progress::end(engine);
+    loaded
+}
+
+/// Loads a dump as `load_from_primary` does, but the present data can be read until the new data is complete.
+///
+/// # Errors
+/// The fault; the data is unchanged.
+pub(crate) fn load_beside(
+    engine: &Arc<Engine>,
+    source: impl Read + Send,
+    arrival: Arrival<'_>,
+    is_whole: impl FnOnce() -> Result<(), String>,
+) -> Result<u32, String> {
+    engine.persistence.loading.begin_beside(Instant::now().wall_ms() / 1_000, arrival.bytes);
+    engine.lifecycle.readiness.set(Hindrance::LoadingBeside, true);
+    let beside = engine.keyspace.store.sibling();
+    // Libraries are loaded by running them, which those of this engine are not to know of yet.
+    let others = Engine::new(Config::default());
+    let mut replay = Replay::begin(&others, 0);
+    let loaded = rdb::load_rdb(engine, (&beside, &mut replay), source, arrival.bytes, Origin::Base);
+    drop(replay);
+    let loaded = loaded.and_then(|end| is_whole().map(|()| end));
+    let database = loaded.and_then(|end| {
+        close_log_for_other_data(engine)?;
+        exchange_data(engine, &beside, &others, &arrival, end)
+    });
+    engine.persistence.loading.end();
+    engine.lifecycle.readiness.set(Hindrance::LoadingBeside, false);
+    progress::end(engine);
+    database
+    // The replaced data is freed here, without a lock.
+}
+
+fn close_log_for_other_data(engine: &Arc<Engine>) -> Result<(), String> {
+    if engine.persistence.aof.exists() {
+        engine.persistence.aof.toggle(engine, false)?;
+        engine.persistence.aof.end.wait_until_closed();
     }
+    Ok(())
+}
 
-    /// Loads a dump as [`Engine::load_from_primary`] does, but the present data can be read until the new data is complete.
-    ///
-    /// # Errors
-    /// The fault; the data is unchanged.
-    pub(crate) fn load_beside(
-        self: &Arc<Self>,
-        source: impl Read + Send,
-        arrival: Arrival<'_>,
-        is_whole: impl FnOnce() -> Result<(), String>,
-    ) -> Result<u32, String> {
-        self.persistence.loading.begin_beside(Instant::now().wall_ms() / 1_000, arrival.bytes);
-        self.lifecycle.readiness.set(Hindrance::LoadingBeside, true);
-        let beside = self.keyspace.store.sibling();
-        // Libraries are loaded by running them, which those of this engine are not to know of yet.
-        let others = Engine::new(Config::default());
-        let mut replay = Replay::begin(&others, 0);
-        let loaded = self.load_rdb((&beside, &mut replay), source, arrival.bytes, Origin::Base);
-        drop(replay);
-        let loaded = loaded.and_then(|end| is_whole().map(|()| end));
-        let database = loaded.and_then(|end| {
-            self.close_log_for_other_data()?;
-            self.exchange_data(&beside, &others, &arrival, end)
-        });
-        self.persistence.loading.end();
-        self.lifecycle.readiness.set(Hindrance::LoadingBeside, false);
-        self.end_loading();
-        database
-        // The replaced data is freed here, without a lock.
-    }
-
-    fn close_log_for_other_data(self: &Arc<Self>) -> Result<(), String> {
-        if self.has_log() {
-            self.switch_log(false)?;
-            self.persistence.aof.end.wait_until_closed();
-        }
-        Ok(())
-    }
-
-    fn replace_data(
-        self: &Arc<Self>,
-        source: impl Read + Send,
-        arrival: &Arrival<'_>,
-        is_whole: impl FnOnce() -> Result<(), String>,
-    ) -> Result<u32, String> {
-        // While data is loaded no client can make this server a primary.
-        self.check_task(arrival)?;
-        self.persistence.loading.begin(Instant::now().wall_ms() / 1_000, arrival.bytes);
-        let previous = self.set_aside();
-        let loaded =
-            self.load_rdb((&self.keyspace.store, &mut Replay::begin(self, 0)), source, arrival.bytes, Origin::Base);
-        match loaded.and_then(|end| is_whole().map(|()| end)) {
-            Ok(end) => {
-                let batch_buffer = BatchBuffer::default();
-                let locks = self.lock_all(&batch_buffer);
-                // A client that was let through before the loading began may have waited for the locks with REPLICAOF.
-                if let Err(why) = self.check_task(arrival) {
-                    drop(locks);
-                    self.bring_back(previous);
-                    return Err(why);
-                }
-                let database = self.follow_data(locks, arrival, end);
-                self.tell_of_all(&previous.store);
-                Ok(database)
+fn replace_data(
+    engine: &Arc<Engine>,
+    source: impl Read + Send,
+    arrival: &Arrival<'_>,
+    is_whole: impl FnOnce() -> Result<(), String>,
+) -> Result<u32, String> {
+    // While data is loaded no client can make this server a primary.
+    check_task(engine, arrival)?;
+    engine.persistence.loading.begin(Instant::now().wall_ms() / 1_000, arrival.bytes);
+    let previous = reload::set_aside(engine);
+    let loaded = rdb::load_rdb(
+        engine,
+        (&engine.keyspace.store, &mut Replay::begin(engine, 0)),
+        source,
+        arrival.bytes,
+        Origin::Base,
+    );
+    match loaded.and_then(|end| is_whole().map(|()| end)) {
+        Ok(end) => {
+            let batch_buffer = BatchBuffer::default();
+            let locks = all_shards::lock_all(engine, &batch_buffer);
+            // A client that was let through before the loading began may have waited for the locks with REPLICAOF.
+            if let Err(why) = check_task(engine, arrival) {
+                drop(locks);
+                reload::bring_back(engine, previous);
+                return Err(why);
             }
-            Err(why) => {
-                self.bring_back(previous);
-                Err(why)
-            }
+            let database = follow_data(engine, locks, arrival, end);
+            reload::tell_of_all(engine, &previous.store);
+            Ok(database)
         }
-        // The replaced data is freed here, without a lock.
-    }
-
-    /// Exchanges the data with the data that was loaded beside it.
-    fn exchange_data(
-        self: &Arc<Self>,
-        beside: &Store,
-        others: &Engine,
-        arrival: &Arrival<'_>,
-        end: End,
-    ) -> Result<u32, String> {
-        let batch_buffer = BatchBuffer::default();
-        let mut locks = loop {
-            self.persistence.snapshots.wait_until_over();
-            self.finish_aborted_snapshot();
-            let locks = self.lock_all(&batch_buffer);
-            // DEBUG RELOAD may have begun before this did.
-            if !self.persistence.snapshots.is_running() && !self.lifecycle.readiness.has(Hindrance::Loading) {
-                break locks;
-            }
-            drop(locks);
-            waiting::sleep(PAUSE);
-        };
-        self.check_task(arrival)?;
-        locks.exchange(beside);
-        locks.weigh(&self.keyspace.estimate);
-        self.scripts.replace_libraries(others.scripts.libraries());
-        let database = self.follow_data(locks, arrival, end);
-        self.tell_of_all(beside);
-        Ok(database)
-    }
-
-    fn check_task(&self, arrival: &Arrival<'_>) -> Result<(), String> {
-        match self.replication.role.is_current(arrival.task) {
-            true => Ok(()),
-            false => Err("nobody wants it any more".into()),
+        Err(why) => {
+            reload::bring_back(engine, previous);
+            Err(why)
         }
     }
+    // The replaced data is freed here, without a lock.
+}
 
-    /// Makes the journal go on behind the data that has arrived. Returns the database that is selected there.
-    fn follow_data(&self, locks: Locks<'_>, arrival: &Arrival<'_>, end: End) -> u32 {
-        let database = end.stream_database.unwrap_or(0);
-        self.replication.ids.renew(arrival.id);
-        self.keyspace.offsets.forget();
-        self.replication.own_deadlines.clear();
-        self.replication.replicas.waiters.forget_asked();
-        self.journal.begin_copy(arrival.offset, database);
-        self.journal.keep_backlog(self.config.memory(Opt::ReplBacklogSize));
+/// Exchanges the data with the data that was loaded beside it.
+fn exchange_data(
+    engine: &Arc<Engine>,
+    beside: &Store,
+    others: &Engine,
+    arrival: &Arrival<'_>,
+    end: End,
+) -> Result<u32, String> {
+    let batch_buffer = BatchBuffer::default();
+    let mut locks = loop {
+        engine.persistence.snapshots.wait_until_over();
+        walk::finish_aborted_snapshot(engine);
+        let locks = all_shards::lock_all(engine, &batch_buffer);
+        // DEBUG RELOAD may have begun before this did.
+        if !engine.persistence.snapshots.is_running() && !engine.lifecycle.readiness.has(Hindrance::Loading) {
+            break locks;
+        }
         drop(locks);
-        self.disconnect_replicas();
-        self.disconnect_journal_followers();
-        database
+        waiting::sleep(PAUSE);
+    };
+    check_task(engine, arrival)?;
+    locks.exchange(beside);
+    locks.weigh(&engine.keyspace.estimate);
+    engine.scripts.replace_libraries(others.scripts.libraries());
+    let database = follow_data(engine, locks, arrival, end);
+    reload::tell_of_all(engine, beside);
+    Ok(database)
+}
+
+fn check_task(engine: &Engine, arrival: &Arrival<'_>) -> Result<(), String> {
+    match engine.replication.role.is_current(arrival.task) {
+        true => Ok(()),
+        false => Err("nobody wants it any more".into()),
     }
+}
+
+/// Makes the journal go on behind the data that has arrived. Returns the database that is selected there.
+fn follow_data(engine: &Engine, locks: Locks<'_>, arrival: &Arrival<'_>, end: End) -> u32 {
+    let database = end.stream_database.unwrap_or(0);
+    engine.replication.ids.renew(arrival.id);
+    engine.keyspace.offsets.forget();
+    engine.replication.own_deadlines.clear();
+    engine.replication.replicas.waiters.forget_asked();
+    engine.journal.begin_copy(arrival.offset, database);
+    engine.journal.keep_backlog(engine.config.memory(Opt::ReplBacklogSize));
+    drop(locks);
+    role_change::disconnect_replicas(engine);
+    role_change::disconnect_journal_followers(engine);
+    database
 }

@@ -35,58 +35,6 @@ pub struct Local {
     closed: bool,
 }
 
-impl Engine {
-    /// Opens a session in the caller's thread. `wake` is called, from any thread, when [`Local::exchange`] should be called
-    /// although there is nothing to send: replies may have become due, or the session may have been closed. For work that
-    /// becomes due by the mere passing of time ask [`Local::due_in_ms`].
-    pub fn connect(self: &Arc<Self>, wake: impl Fn() + Send + Sync + 'static) -> Local {
-        self.connect_at(Instant::now(), wake)
-    }
-
-    /// Opens a session as [`Engine::connect`] does, at a time that the caller names; for callers that go on with
-    /// [`Local::exchange_at`].
-    pub fn connect_at(self: &Arc<Self>, now: Instant, wake: impl Fn() + Send + Sync + 'static) -> Local {
-        self.connect_with_flag(now, Arc::default(), wake)
-    }
-
-    /// Opens a session as [`Engine::connect_at`] does, with a flag that is set as long as something waits for
-    /// [`Local::exchange`]. `wake` is called once for everything that waits, perhaps a moment later and by another thread. If
-    /// a command has something to say to this session, the flag is set before the command returns. So a thread that has
-    /// executed a command and then reads the flag finds it set, or the message already taken. It is cleared (with release) by
-    /// an exchange before that passes on the messages that it took.
-    pub fn connect_with_flag(
-        self: &Arc<Self>,
-        now: Instant,
-        has_mail: Arc<AtomicBool>,
-        wake: impl Fn() + Send + Sync + 'static,
-    ) -> Local {
-        let mailbox = Arc::new(Mailbox::bounded(has_mail, wake));
-        self.clients.enter_mailbox(&mailbox);
-        if self.failure().is_some() {
-            mailbox.post(Letter::Stop);
-        }
-        let scratch = Scratch::new(self, now);
-        scratch.counters.connections.add(1);
-        let client = self.clients.list.enter(embedded_client(), Arc::clone(&mailbox), scratch.now.wall_ms());
-        Local::new(Session::new(self, client), scratch, mailbox)
-    }
-
-    /// Opens a session for an observer of the engine: CLIENT LIST does not show it, and its requests are in no statistic, no
-    /// log, no sample of keys and no output of MONITOR. Its changes count as those of other sessions do.
-    pub fn connect_unobserved(self: &Arc<Self>) -> Local {
-        let mailbox = Arc::new(Mailbox::bounded(Arc::default(), || {}));
-        self.clients.enter_mailbox(&mailbox);
-        if self.failure().is_some() {
-            mailbox.post(Letter::Stop);
-        }
-        let scratch = Scratch::unobserved(self, Instant::now());
-        let client = self.clients.list.describe(embedded_client(), Arc::clone(&mailbox), scratch.now.wall_ms());
-        let mut session = Session::new(self, client);
-        session.state.origin.is_unobserved = true;
-        Local::new(session, scratch, mailbox)
-    }
-}
-
 fn embedded_client() -> ClientSocket {
     ClientSocket { address: "embedded:0".into(), local_address: "embedded:0".into(), descriptor: -1 }
 }
@@ -97,6 +45,56 @@ fn embedded_client() -> ClientSocket {
 pub struct Closed;
 
 impl Local {
+    /// Opens a session in the caller's thread. `wake` is called, from any thread, when [`Local::exchange`] should be called
+    /// although there is nothing to send: replies may have become due, or the session may have been closed. For work that
+    /// becomes due by the mere passing of time ask [`Local::due_in_ms`].
+    pub fn open(engine: &Arc<Engine>, wake: impl Fn() + Send + Sync + 'static) -> Self {
+        Self::open_at(engine, Instant::now(), wake)
+    }
+
+    /// Opens a session as [`Local::open`] does, at a time that the caller names; for callers that go on with
+    /// [`Local::exchange_at`].
+    pub fn open_at(engine: &Arc<Engine>, now: Instant, wake: impl Fn() + Send + Sync + 'static) -> Self {
+        Self::open_with_flag(engine, now, Arc::default(), wake)
+    }
+
+    /// Opens a session as [`Local::open_at`] does, with a flag that is set as long as something waits for
+    /// [`Local::exchange`]. `wake` is called once for everything that waits, perhaps a moment later and by another thread. If
+    /// a command has something to say to this session, the flag is set before the command returns. So a thread that has
+    /// executed a command and then reads the flag finds it set, or the message already taken. It is cleared (with release) by
+    /// an exchange before that passes on the messages that it took.
+    pub fn open_with_flag(
+        engine: &Arc<Engine>,
+        now: Instant,
+        has_mail: Arc<AtomicBool>,
+        wake: impl Fn() + Send + Sync + 'static,
+    ) -> Self {
+        let mailbox = Arc::new(Mailbox::bounded(has_mail, wake));
+        engine.clients.enter_mailbox(&mailbox);
+        if engine.failure().is_some() {
+            mailbox.post(Letter::Stop);
+        }
+        let scratch = Scratch::new(engine, now);
+        scratch.counters.connections.add(1);
+        let client = engine.clients.list.enter(embedded_client(), Arc::clone(&mailbox), scratch.now.wall_ms());
+        Self::new(Session::new(engine, client), scratch, mailbox)
+    }
+
+    /// Opens a session for an observer of the engine: CLIENT LIST does not show it, and its requests are in no statistic, no
+    /// log, no sample of keys and no output of MONITOR. Its changes count as those of other sessions do.
+    pub fn open_unobserved(engine: &Arc<Engine>) -> Self {
+        let mailbox = Arc::new(Mailbox::bounded(Arc::default(), || {}));
+        engine.clients.enter_mailbox(&mailbox);
+        if engine.failure().is_some() {
+            mailbox.post(Letter::Stop);
+        }
+        let scratch = Scratch::unobserved(engine, Instant::now());
+        let client = engine.clients.list.describe(embedded_client(), Arc::clone(&mailbox), scratch.now.wall_ms());
+        let mut session = Session::new(engine, client);
+        session.state.origin.is_unobserved = true;
+        Self::new(session, scratch, mailbox)
+    }
+
     fn new(session: Session, scratch: Scratch, mailbox: Arc<Mailbox>) -> Self {
         Self { session, scratch, mailbox, expiry: Expiry::new(0, 1), next_tick_ms: 0, closed: false }
     }
@@ -164,7 +162,9 @@ impl Local {
             self.scratch.output = Output::default();
             self.end();
         }
-        if self.scratch.output.shown != 0 && !self.scratch.engine.wait_to_pass(self.scratch.output.shown) {
+        if self.scratch.output.shown != 0
+            && !self.scratch.engine.persistence.wait_to_pass(&self.scratch.engine, self.scratch.output.shown)
+        {
             if self.failure().is_some() {
                 // The effects of the request may be anywhere or nowhere.
                 self.scratch.output = Output::default();
@@ -290,7 +290,7 @@ impl Local {
         let now_ms = self.scratch.now.monotonic_ms();
         if now_ms >= self.next_tick_ms {
             self.scratch.engine.sample(self.scratch.now);
-            self.scratch.engine.follow_file_rules(self.scratch.now);
+            self.scratch.engine.persistence.snapshots.follow_file_rules(&self.scratch.engine, self.scratch.now);
             let next_in_ms = self.expiry.step(self.scratch.thread_context());
             self.next_tick_ms = now_ms + next_in_ms;
         }

@@ -17,8 +17,8 @@ use crate::config::{ClientClass, Opt, OutputLimit};
 use crate::context::others::Others;
 use crate::context::session_state::{Input, Replies, SessionState};
 use crate::engine::Engine;
-use crate::engine::clients::blocking::Waiter;
-use crate::engine::clients::client_info::ClientInfo;
+use crate::engine::clients::{blocking::Waiter, client_info::ClientInfo};
+use crate::engine::replication::primary;
 use crate::execute::scratch::Scratch;
 use crate::execute::{self, serve_blocked};
 use crate::host::clock::Instant;
@@ -182,7 +182,7 @@ impl Session {
         };
         claim.finish(&self.engine.clients.blocking);
         let mut reply = Output::default();
-        let reached = |offset| self.engine.reached(offset);
+        let reached = |offset| primary::reached(&self.engine, offset);
         waiter.on_timeout.write(&mut reply.bytes, waiter.protocol, reached);
         self.unblock(waiter.ticket, &mut reply, scratch, others);
     }
@@ -253,7 +253,7 @@ impl Session {
         self.state.stop_tracking(&self.engine);
         // Its worker may not have heard yet that it has become a replica.
         if let Some(replica) = self.state.replica.take().filter(|replica| replica.is_registered()) {
-            self.engine.dismiss_replica(&replica);
+            primary::dismiss_replica(&self.engine, &replica);
         }
         self.engine.clients.list.leave(self.state.client.id);
     }

@@ -13,8 +13,10 @@ use crate::context::others::Nobody;
 use crate::engine::Engine;
 use crate::engine::clients::client_info::ClientSocket;
 use crate::engine::origin::Origin;
+use crate::engine::persistence::shutdown;
 use crate::engine::persistence::shutdown::{FinalSnapshot, Shutdown};
 use crate::engine::readiness::Hindrance;
+use crate::engine::replication::role_change;
 use crate::execute::scratch::Scratch;
 use crate::host::clock::Instant;
 use crate::host::simulated;
@@ -76,14 +78,14 @@ impl Node {
         }
         let engine = Engine::begin(config, Origin::of_seed(seed, now).on(Arc::new(self.disk.clone())));
         engine.network.port.store(u32::from(port(self.number)), Ordering::Relaxed);
-        engine.follow_configured();
+        role_change::follow_configured(&engine);
         engine.lifecycle.readiness.set(Hindrance::Loading, true);
         let worker = Stepped::new(&engine);
         let socket = ClientSocket { address: "look:0".into(), local_address: "look:0".into(), descriptor: -1 };
         let client = engine.clients.list.enter(socket, Arc::new(Mailbox::new(|| ())), now.wall_ms());
         let (session, scratch) = (Session::new(&engine, client), Scratch::new(&engine, now));
         let (loading, unloaded) = (Arc::clone(&engine), Arc::clone(&self.unloaded));
-        simulated::start("boot", move || match loading.load() {
+        simulated::start("boot", move || match boot::load(&loading) {
             Ok(()) => boot::begin_service(&loading, "Ready to accept connections"),
             Err(why) => *unloaded.lock() = Some(why),
         });
@@ -123,8 +125,8 @@ impl Node {
 
     /// Tells it to end as SIGTERM does. Returns false if it goes on, because its AOF has no base yet.
     pub fn shut_down(&self) -> bool {
-        let Some(engine) = self.engine().filter(|engine| engine.may_end(false)) else { return false };
-        engine.shut_down(Shutdown { final_snapshot: FinalSnapshot::NoSave, force: false, now: false }, None);
+        let Some(engine) = self.engine().filter(|engine| shutdown::may_end(&engine, false)) else { return false };
+        shutdown::begin(&engine, Shutdown { final_snapshot: FinalSnapshot::NoSave, force: false, now: false }, None);
         true
     }
 

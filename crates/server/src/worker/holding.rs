@@ -44,7 +44,7 @@ impl Worker {
         let engine = &self.engine;
         let began = clock::ticks();
         // Asked also if no client waits for a reply: the changes go to the AOF all the same.
-        let passes = engine.passes(output.shown);
+        let passes = engine.persistence.passes(engine, output.shown);
         scratch.counters.log_ticks.add(clock::ticks().saturating_sub(began));
         if !passes && output.is_empty() {
             engine.persistence.aof.ask();

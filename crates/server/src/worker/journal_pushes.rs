@@ -68,7 +68,7 @@ impl Worker {
     /// Tells the followers that wait for it that the disk or a replica has got further. The messages leave with the rest of
     /// the mail.
     pub(super) fn tell_synced(&mut self) {
-        let synced = self.engine.known_synced_offset();
+        let synced = self.engine.persistence.known_synced_offset(&self.engine);
         let mut wants = Wants::default();
         for token in self.held.followers.tokens().to_vec() {
             let (has_held, is_behind) = (self.held.has(token), self.driver.waiting(token) != 0);
@@ -114,7 +114,7 @@ impl Worker {
         if let Some(synced) = wants.synced
             && !std::mem::replace(&mut followers.is_listening, true)
         {
-            is_there |= engine.tell_when_synced(synced, mailbox);
+            is_there |= engine.persistence.tell_when_synced(engine, synced, mailbox);
         }
         if let Some(acked) = wants.acked
             && !std::mem::replace(&mut followers.is_listening_to_replicas, true)
@@ -155,7 +155,7 @@ impl Wants {
 
 /// Updates the next message for a follower to the present offsets.
 fn bring_up_to_date(follower: &mut Follower, engine: &Engine) {
-    follower.synced = engine.known_synced_offset();
+    follower.synced = engine.persistence.known_synced_offset(engine);
     follower.acked = follower.follows_replicas().then(|| engine.replication.replicas.acked_by_count());
     follower.is_owed = false;
 }

@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 
 use super::Worker;
 use crate::config::Opt;
+use crate::engine::replication::primary;
 use crate::engine::replication::{Next, Replica};
 use crate::execute::scratch::Scratch;
 use crate::host::log;
@@ -54,7 +55,7 @@ impl Worker {
         if let Some(index) = self.feeds.iter().position(|(known, _)| *known == token) {
             let (_, replica) = self.feeds.remove(index);
             log::notice(&format!("Connection with replica {} lost.", replica.client.socket.address));
-            self.engine.dismiss_replica(&replica);
+            primary::dismiss_replica(&self.engine, &replica);
         }
     }
 
@@ -75,7 +76,7 @@ impl Worker {
         let engine = Arc::clone(&self.engine);
         let end = engine.journal.end();
         // If no client waits for a reply, the journal is written here.
-        let sendable = if planted::has(Fault::SendsEarly) || engine.passes(end) {
+        let sendable = if planted::has(Fault::SendsEarly) || engine.persistence.passes(&engine, end) {
             end
         } else {
             engine.persistence.passed().min(end)
@@ -93,7 +94,7 @@ impl Worker {
             self.send_queued(scratch);
         }
         for (token, replica) in self.feeds.clone() {
-            engine.spill_for(&replica, sendable);
+            primary::spill_for(&engine, &replica, sendable);
             self.bound_lag(token, &replica, end, scratch);
         }
         if self.feeds.is_empty() {

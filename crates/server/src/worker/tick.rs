@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Worker;
+use crate::engine::replication::primary;
 use crate::execute::scratch::Scratch;
 use crate::host::clock;
 use crate::host::clock::Instant;
@@ -24,8 +25,8 @@ impl Worker {
         self.driver.accept_again();
         let period_ms = 1_000 / u64::from(engine.config.rounds_a_second(engine.clients.list.len()));
         engine.sample(now);
-        engine.follow_file_rules(now);
-        engine.tend_replicas(now);
+        engine.persistence.snapshots.follow_file_rules(&engine, now);
+        primary::replication_cron(&engine, now);
         let expiry_in_ms = match self.is_wanted() {
             true => self.expiry.step(scratch.thread_context()),
             false => period_ms,

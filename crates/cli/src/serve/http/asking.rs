@@ -43,7 +43,7 @@ impl Asking {
                         'protected-mode no'";
             return Err(Refusal::Forbidden(text.to_owned()));
         }
-        let mut asking = Self { local: engine.connect_unobserved(), user: DEFAULT_USER.to_owned() };
+        let mut asking = Self { local: Local::open_unobserved(engine), user: DEFAULT_USER.to_owned() };
         if let Some(authorization) = authorization {
             let (user, password) = credentials(authorization).ok_or(Refusal::Unknown)?;
             let user = if user.is_empty() { DEFAULT_USER.to_owned() } else { user };
@@ -64,7 +64,7 @@ impl Asking {
     /// Begins a session of the program itself, which may ask anything; for the program's own tasks, behind which there is no
     /// request.
     pub fn ourselves(engine: &Arc<Engine>) -> Self {
-        let mut local = engine.connect_unobserved();
+        let mut local = Local::open_unobserved(engine);
         local.trust();
         Self { local, user: DEFAULT_USER.to_owned() }
     }

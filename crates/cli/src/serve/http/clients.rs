@@ -43,11 +43,12 @@ fn row(line: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sleeve_server::Local;
 
     #[test]
     fn the_clients_with_most_memory_are_listed_and_all_are_counted() {
         let engine = sleeve_server::Engine::new(sleeve_server::Config::default());
-        let mut others: Vec<_> = (0..60).map(|_| engine.connect(|| {})).collect();
+        let mut others: Vec<_> = (0..60).map(|_| Local::open(&engine, || {})).collect();
         let mut request = Vec::new();
         for key in 0..200 {
             request.extend_from_slice(format!("WATCH key{key}\r\n").as_bytes());

@@ -178,6 +178,7 @@ fn figures(before: &Snapshot, now: &Snapshot) -> [f64; FIGURES] {
 #[cfg(test)]
 mod tests {
     use serde_json::Value;
+    use sleeve_server::Local;
 
     use super::*;
 
@@ -193,7 +194,7 @@ mod tests {
     #[test]
     fn rates_and_percentiles_are_of_the_time_between_two_samples() {
         let engine = Engine::new(sleeve_server::Config::default());
-        let (history, mut client) = (History::default(), engine.connect(|| {}));
+        let (history, mut client) = (History::default(), Local::open(&engine, || {}));
         let mut say = |text: &[u8]| client.exchange(text, &mut Vec::new()).unwrap();
         history.take(&engine, 1_000_000);
         say(&b"SET a b\r\nGET a\r\nGET none\r\n".repeat(100));
@@ -236,7 +237,7 @@ mod tests {
     #[test]
     fn samples_are_taken_although_the_default_user_may_do_nothing() {
         let engine = Engine::new(sleeve_server::Config::default());
-        let mut client = engine.connect(|| {});
+        let mut client = Local::open(&engine, || {});
         client.exchange(b"ACL SETUSER default >secret -@all\r\n", &mut Vec::new()).unwrap();
         let history = History::default();
         (0..3).for_each(|second| history.take(&engine, 1_000 * second));

@@ -99,12 +99,13 @@ fn text(frame: &Frame<'_>) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sleeve_server::Local;
 
     #[test]
     fn fields_and_logs_are_shown_with_any_bytes_in_them() {
         let engine = sleeve_server::Engine::new(sleeve_server::Config::default());
         let mut asking = Asking::begin(&engine, [127, 0, 0, 1].into(), None).unwrap();
-        let mut client = engine.connect(|| {});
+        let mut client = Local::open(&engine, || {});
         let mut say = |words: &[&str]| {
             let mut request = Vec::new();
             crate::endpoint::encode(words, &mut request);
@@ -132,7 +133,7 @@ mod tests {
     #[test]
     fn commands_typed_into_the_page_count_if_they_change_data() {
         let engine = sleeve_server::Engine::new(sleeve_server::Config::default());
-        let mut client = engine.connect(|| {});
+        let mut client = Local::open(&engine, || {});
         client.exchange(b"SET a b PX 1\r\n", &mut Vec::new()).unwrap();
         while Asking::begin(&engine, [127, 0, 0, 1].into(), None).unwrap().ask(&["EXISTS", "a"]).unwrap() != b":0\r\n" {
         }
@@ -144,7 +145,7 @@ mod tests {
     #[test]
     fn the_pages_own_requests_are_in_none_of_its_figures() {
         let engine = sleeve_server::Engine::new(sleeve_server::Config::default());
-        let mut client = engine.connect(|| {});
+        let mut client = Local::open(&engine, || {});
         client
             .exchange(b"CONFIG SET slowlog-log-slower-than 0\r\nSLOWLOG RESET\r\nSET a b\r\n", &mut Vec::new())
             .unwrap();

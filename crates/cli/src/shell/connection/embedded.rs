@@ -25,7 +25,7 @@ impl Embedded {
     pub fn connect(engine: &Arc<Engine>) -> Self {
         let (waker, wakes) = channel();
         // The receiver is gone once the session is, and then no thread needs to be woken.
-        let local = engine.connect(move || _ = waker.send(()));
+        let local = Local::open(engine, move || _ = waker.send(()));
         Self { local, wakes, replies: Vec::new(), closed: false }
     }
 

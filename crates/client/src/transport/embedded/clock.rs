@@ -58,12 +58,12 @@ impl EngineClock {
 
     /// Opens a session.
     pub(crate) fn connect(&self, engine: &Arc<Engine>, wake: impl Fn() + Send + Sync + 'static) -> Local {
-        engine.connect_at(self.now(), wake)
+        Local::open_at(engine, self.now(), wake)
     }
 
     /// Opens a session with a flag that is set as long as it has something to say.
     pub(crate) fn connect_with_flag(&self, engine: &Arc<Engine>, has_mail: Arc<AtomicBool>) -> Local {
-        engine.connect_with_flag(self.now(), has_mail, || ())
+        Local::open_with_flag(engine, self.now(), has_mail, || ())
     }
 
     /// Exchanges requests for replies, without waiting.

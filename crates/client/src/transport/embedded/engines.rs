@@ -7,9 +7,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Weak};
 use std::time::Duration;
 
-use sleeve_server::boot::Server;
+use sleeve_server::boot::{self, Server};
 use sleeve_server::config::table::find;
 use sleeve_server::engine::origin::Origin;
+use sleeve_server::follower;
 use sleeve_server::host::clock::Instant;
 use sleeve_server::{Engine, Opt};
 
@@ -85,12 +86,12 @@ impl Drop for EngineInstance {
         // A client that is served from here on would be told of writes that no AOF has.
         self.servers.get_mut().clear();
         // Its thread would keep the engine, and apply writes that no AOF has any more.
-        self.engine.end_following();
+        follower::end(&self.engine);
         // A log that has just been switched on is none without its first base.
-        self.engine.wait_for_first_base();
+        self.engine.persistence.aof.wait_for_first_base(&self.engine);
         // The next owner of the folder must not find a thread in it that still writes.
         self.engine.persistence.snapshots.close();
-        self.engine.end_log();
+        self.engine.persistence.aof.finish(&self.engine);
     }
 }
 
@@ -102,7 +103,7 @@ fn load(engine: &Arc<Engine>) -> Result<(), Error> {
     let own = format!("held by process {},", std::process::id());
     let deadline = std::time::Instant::now() + CLOSING_MAX;
     loop {
-        match engine.load() {
+        match boot::load(engine) {
             Ok(()) => return Ok(()),
             // An engine with a client that has just gone may still be syncing.
             Err(why) if why.contains(&own) && std::time::Instant::now() < deadline => {

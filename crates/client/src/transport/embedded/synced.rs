@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use sleeve_server::{Engine, Opt};
+use sleeve_server::{Engine, Opt, when_replicas_have};
 
 use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::durability::IS_SAFE;
@@ -29,7 +29,7 @@ pub(super) fn tell(
         return Err(Error::new(ErrorKind::Usage, Effect::Answered, why.to_owned()));
     }
     let (target, handle) = Source::new(driver).pair(name);
-    engine.when_replicas_have((applied, synced), timeout, move |have| {
+    when_replicas_have(engine, (applied, synced), timeout, move |have| {
         let payload = match have {
             true => Payload::of(IS_SAFE),
             false => {
@@ -43,12 +43,12 @@ pub(super) fn tell(
 }
 
 fn tell_synced(engine: &Arc<Engine>, driver: Weak<dyn Driver>, name: Name) -> Result<Handle, Error> {
-    if engine.known_synced_offset().is_none() {
+    if engine.persistence.known_synced_offset(engine).is_none() {
         return Err(never(engine.config.flag(Opt::Appendonly)));
     }
     let (target, handle) = Source::new(driver).pair(name);
     // The journal has the effect by now, and perhaps some of others.
-    engine.when_synced(move |is_synced| {
+    engine.persistence.when_synced(engine, move |is_synced| {
         let payload = match is_synced {
             true => Payload::of(IS_SAFE),
             false => Payload::Failed(Error::unsynced("the engine in this process syncs no more")),

@@ -10,6 +10,8 @@ use crate::context::Cx;
 use crate::context::session_state::{Input, Replies};
 use crate::engine::clients::client_info::ClientInfo;
 use crate::engine::clients::pause::PauseScope;
+use crate::engine::replication::primary;
+use crate::engine::replication::role_change;
 use crate::messaging::mail::Letter;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
@@ -143,7 +145,7 @@ pub fn close(cx: &mut Cx<'_>, client: &ClientInfo) {
     } else {
         if client.roles.is_replica.load(Ordering::Relaxed) {
             // The replica gets none of the writes of the rest of a transaction. It reconnects when the transaction has ended.
-            cx.engine.end_replica(client.id);
+            role_change::end_replica(cx.engine, client.id);
         }
         cx.pending.post(&client.mailbox, Letter::Close(client.id));
     }
@@ -257,7 +259,7 @@ pub fn unblock(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
             cx.counters.errors_replied.add(1);
             cx.counters.commands[waiter.row.id as usize].failed.add(1);
         } else {
-            waiter.on_timeout.write(&mut reply.bytes, waiter.protocol, |offset| cx.engine.reached(offset));
+            waiter.on_timeout.write(&mut reply.bytes, waiter.protocol, |offset| primary::reached(cx.engine, offset));
         }
         let letter = Letter::Unblock { id: waiter.client.id, ticket: waiter.ticket, reply, is_refused: false };
         cx.pending.post(&waiter.client.mailbox, letter);

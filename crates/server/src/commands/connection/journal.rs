@@ -8,6 +8,7 @@ use sleeve_wire::reply::Protocol;
 
 use super::client;
 use crate::context::Cx;
+use crate::engine::replication::primary;
 use crate::messaging::mail::Letter;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
@@ -53,7 +54,7 @@ fn begin(cx: &mut Cx<'_>, of_replicas: bool) -> Outcome {
     if of_replicas {
         client.settings.follows_replicas.store(true, Ordering::Relaxed);
         let shown = cx.locks.recorder.shown_offset().max(cx.state.journal.shown_offset);
-        cx.engine.ask_replicas_about(shown);
+        primary::ask_replicas_about(cx.engine, shown);
     }
     if !client.settings.follows_journal.swap(true, Ordering::Relaxed) {
         cx.pending.post(&client.mailbox, Letter::FollowJournal(client.id));

@@ -11,6 +11,7 @@ use super::geohash::{Bounds, Cell, Position, latitude_distance_m, steps_for_radi
 use super::{parse_position, parse_unit, reply_distance, reply_position};
 use crate::commands::sorted_set::range::store;
 use crate::context::Cx;
+use crate::engine::keyspace::limits;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
@@ -106,7 +107,7 @@ fn key_at(request: Request<'_>, at: usize) -> Result<Key<'_>, Error> {
 }
 
 fn keep(cx: &mut Cx<'_>, key: Key<'_>, found: &[Found], unit: Option<f64>, event: &'static str) -> Outcome {
-    let limits = cx.engine.sorted_set_limits();
+    let limits = limits::of_sorted_sets(cx.engine);
     let longest = found.iter().map(|found| found.name.len()).max().unwrap_or(0);
     let hash_key = cx.engine.keyspace.store.hash_key();
     let mut result = SortedSet::with_room(hash_key, found.len(), longest, limits);

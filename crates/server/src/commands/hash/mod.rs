@@ -15,6 +15,7 @@ use sleeve_wire::reply::Writer;
 
 use crate::context::Cx;
 use crate::context::notifications::EventClass;
+use crate::engine::keyspace::limits;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
@@ -41,7 +42,7 @@ fn set_pairs(cx: &mut Cx<'_>, request: Request<'_>) -> Result<i64, Error> {
     if !request.len().is_multiple_of(2) {
         return Err(Error::arity(request.row.name));
     }
-    let (key, limits, now_ms) = (request.key(0), cx.engine.hash_limits(), cx.due_ms);
+    let (key, limits, now_ms) = (request.key(0), limits::of_hashes(cx.engine), cx.due_ms);
     let updated = cx.update::<Map, _>(key, |map| {
         let mut created = 0;
         for at in (2..request.len()).step_by(2) {
@@ -57,7 +58,7 @@ fn set_pairs(cx: &mut Cx<'_>, request: Request<'_>) -> Result<i64, Error> {
 
 /// HSETNX key field value
 pub fn hsetnx(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let (key, limits, now_ms) = (request.key(0), cx.engine.hash_limits(), cx.due_ms);
+    let (key, limits, now_ms) = (request.key(0), limits::of_hashes(cx.engine), cx.due_ms);
     let (field, value) = (request.arg(2), request.arg(3));
     let is_set = cx.update::<Map, _>(key, |map| {
         let is_missing = map.as_ref().get(field, now_ms).is_none();
@@ -208,7 +209,7 @@ pub fn record_deadline(cx: &mut Cx<'_>, key: Key<'_>, at_ms: i64, fields: &[&[u8
 /// HINCRBY key field increment
 pub fn hincrby(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let increment = number::parse_i64(request.arg(3)).ok_or(Error::NOT_INTEGER)?;
-    let (key, field, limits, now_ms) = (request.key(0), request.arg(2), cx.engine.hash_limits(), cx.due_ms);
+    let (key, field, limits, now_ms) = (request.key(0), request.arg(2), limits::of_hashes(cx.engine), cx.due_ms);
     let updated = cx.update::<Map, _>(key, |map| {
         let old = match map.as_ref().get(field, now_ms) {
             Some(value) => value.integer().ok_or(NOT_INTEGER)?,
@@ -231,7 +232,7 @@ pub fn hincrbyfloat(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if !increment.is_finite() {
         return Err(Error::fixed("ERR value is NaN or Infinity"));
     }
-    let (key, field, limits, now_ms) = (request.key(0), request.arg(2), cx.engine.hash_limits(), cx.due_ms);
+    let (key, field, limits, now_ms) = (request.key(0), request.arg(2), limits::of_hashes(cx.engine), cx.due_ms);
     let updated = cx.update::<Map, _>(key, |map| {
         let (old, deadline) = match map.as_ref().get_with_deadline(field, now_ms) {
             Some((value, deadline)) => {

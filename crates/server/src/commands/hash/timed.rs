@@ -11,6 +11,7 @@ use super::{record_deadline, removed, write_or_null};
 use crate::commands::string::set_expiry::Unit;
 use crate::context::notifications::EventClass;
 use crate::context::{Cx, ELEMENTS_MAX};
+use crate::engine::keyspace::limits;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
@@ -222,7 +223,7 @@ pub fn hsetex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 }
 
 fn set(cx: &mut Cx<'_>, key: Key<'_>, options: &SetOptions<'_>) -> Outcome {
-    let (limits, now_ms, deadline) = (cx.engine.hash_limits(), cx.due_ms, options.deadline);
+    let (limits, now_ms, deadline) = (limits::of_hashes(cx.engine), cx.due_ms, options.deadline);
     let is_recorded = cx.locks.recorder.is_recording();
     let updated = cx.update::<Map, _>(key, |map| {
         for (field, value) in &options.pairs {

@@ -59,7 +59,7 @@ fn save_emptiness(cx: &mut Cx<'_>) -> bool {
         return false;
     }
     if !cx.may_block() {
-        engine.handle().save_anew(Box::new(|_| ()));
+        engine.persistence.snapshots.save_anew(&engine.handle(), Box::new(|_| ()));
         return false;
     }
     let nothing = Block { deadline_ms: None, waits: Vec::new(), on_timeout: OnTimeout::Null };
@@ -68,7 +68,7 @@ fn save_emptiness(cx: &mut Cx<'_>) -> bool {
         let answering = engine.handle();
         // The part of it that is in the journal has to be as safe as without the snapshot, no matter how that ends.
         let answer = move |_| answering.answer_showing(answering.journal.end(), &waiter, |reply| reply.ok());
-        engine.handle().save_anew(Box::new(answer));
+        engine.persistence.snapshots.save_anew(&engine.handle(), Box::new(answer));
     }
     true
 }

@@ -15,6 +15,7 @@ use crate::context::key_change;
 use crate::context::key_change::Cause;
 use crate::context::notifications::EventClass;
 use crate::engine::keyspace::key_clock;
+use crate::engine::keyspace::limits;
 use crate::host::log;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
@@ -131,7 +132,7 @@ pub fn restore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let mut input = Input::new(checked(request.arg(3), skips_sum(cx))?);
     cx.counters.payloads_checked.add(1);
     let origin = rdb::origin_of(version_of(request.arg(3))).unwrap_or(Origin::Redis);
-    let loaded = rdb::read(&mut input, origin, &cx.engine.limits(cx.due_ms));
+    let loaded = rdb::read(&mut input, origin, &limits::of_all(cx.engine, cx.due_ms));
     let loaded = loaded.map_err(|bad| refusal(&bad))?;
     if let Some(correction) = input.corrected().filter(|correction| !correction.is_taken()) {
         return Err(refusal(&correction));

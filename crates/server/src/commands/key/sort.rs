@@ -13,6 +13,7 @@ use crate::acl::may_access_all_keys;
 use crate::config::Opt;
 use crate::context::notifications::EventClass;
 use crate::context::{Cx, ELEMENTS_MAX, permission};
+use crate::engine::keyspace::limits;
 use crate::engine::values;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
@@ -242,7 +243,7 @@ fn reply(cx: &mut Cx<'_>, rows: &[Row]) {
 
 /// Puts a list of the rows under a key in place of any value there; without rows the key goes.
 fn store(cx: &mut Cx<'_>, key: Key<'_>, rows: &[Row]) {
-    let limit = cx.engine.list_limit();
+    let limit = limits::of_lists(cx.engine);
     let list: List = List::collect(rows.iter().map(|row| row.as_deref().unwrap_or_default()), limit);
     if cx.locks.recorder.is_recording() {
         // The record holds the result: elsewhere text may stand in another order.

@@ -15,12 +15,13 @@ use sleeve_wire::reply::Writer;
 
 use crate::context::Cx;
 use crate::context::notifications::EventClass;
+use crate::engine::keyspace::limits;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
 /// Answers LPUSH and RPUSH.
 pub fn push(cx: &mut Cx<'_>, request: Request<'_>, end: End) -> Outcome {
-    let (key, limit) = (request.key(0), cx.engine.list_limit());
+    let (key, limit) = (request.key(0), limits::of_lists(cx.engine));
     let length = cx.update::<List, _>(key, |list| push_all(list, request, end, limit))?.result;
     pushed(cx, request, end, length);
     Ok(())
@@ -28,7 +29,7 @@ pub fn push(cx: &mut Cx<'_>, request: Request<'_>, end: End) -> Outcome {
 
 /// Answers LPUSHX and RPUSHX.
 pub fn push_present(cx: &mut Cx<'_>, request: Request<'_>, end: End) -> Outcome {
-    let (key, limit) = (request.key(0), cx.engine.list_limit());
+    let (key, limit) = (request.key(0), limits::of_lists(cx.engine));
     match cx.update_present::<List, _>(key, |list| push_all(list, request, end, limit))? {
         Some(updated) => pushed(cx, request, end, updated.result),
         None => cx.reply().integer(0),
@@ -78,7 +79,7 @@ fn pop_one(cx: &mut Cx<'_>, key: Key<'_>, end: End) -> Outcome {
 
 /// Replies with an element that is popped; false, and no reply, when the key is missing.
 pub fn pop_element(cx: &mut Cx<'_>, key: Key<'_>, end: End) -> Result<bool, Error> {
-    let limit = cx.engine.list_limit();
+    let limit = limits::of_lists(cx.engine);
     let popped = change(cx, key, |list, reply| {
         if let Some(element) = list.as_ref().end(end) {
             write(reply, element);
@@ -110,7 +111,7 @@ fn pop_some(cx: &mut Cx<'_>, request: Request<'_>, end: End) -> Outcome {
 
 /// Replies with an array of up to `count` elements that are popped; false, and no reply, when the key is missing.
 pub fn pop_many(cx: &mut Cx<'_>, key: Key<'_>, end: End, count: usize) -> Result<bool, Error> {
-    let limit = cx.engine.list_limit();
+    let limit = limits::of_lists(cx.engine);
     let popped = change(cx, key, |list, reply| {
         let popped = count.min(list.as_ref().len());
         write_end(reply, list.as_ref(), end, count);
@@ -209,7 +210,7 @@ pub fn lrange(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// LTRIM key start stop
 pub fn ltrim(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (start, stop) = bounds(request)?;
-    let (key, limit) = (request.key(0), cx.engine.list_limit());
+    let (key, limit) = (request.key(0), limits::of_lists(cx.engine));
     let trimmed = cx.update_present::<List, _>(key, |list| {
         let length = list.as_ref().len();
         let (start, count) = range(start, stop, length);
@@ -226,7 +227,7 @@ pub fn ltrim(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// LSET key index element
 pub fn lset(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let (key, element, limit) = (request.key(0), request.arg(3), cx.engine.list_limit());
+    let (key, element, limit) = (request.key(0), request.arg(3), limits::of_lists(cx.engine));
     let length = cx.look_as::<List>(key)?.map(ListRef::len).ok_or(Error::NO_SUCH_KEY)?;
     let index = number::parse_i64(request.arg(2)).ok_or(Error::NOT_INTEGER)?;
     let set = cx.update_seen::<List, _>(key, |list| {
@@ -253,7 +254,7 @@ pub fn linsert(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         word if word.eq_ignore_ascii_case(b"after") => End::Back,
         _ => return Err(Error::SYNTAX),
     };
-    let (key, pivot, element, limit) = (request.key(0), request.arg(3), request.arg(4), cx.engine.list_limit());
+    let (key, pivot, element, limit) = (request.key(0), request.arg(3), request.arg(4), limits::of_lists(cx.engine));
     let inserted = cx.update_present::<List, _>(key, |list| {
         list.prepare(element.len(), 1, limit);
         list.insert(pivot.into(), side, element.into(), limit).then(|| list.as_ref().len())
@@ -273,7 +274,7 @@ pub fn linsert(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// LREM key count element
 pub fn lrem(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let (key, element, limit) = (request.key(0), request.arg(3), cx.engine.list_limit());
+    let (key, element, limit) = (request.key(0), request.arg(3), limits::of_lists(cx.engine));
     let count = long(request.arg(2))?;
     let end = if count < 0 { End::Back } else { End::Front };
     let most = if count == 0 { usize::MAX } else { count.unsigned_abs() as usize };

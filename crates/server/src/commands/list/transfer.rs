@@ -10,6 +10,7 @@ use super::{pop_event, pop_many, push_event, removed};
 use crate::commands::list;
 use crate::context::Cx;
 use crate::context::notifications::EventClass;
+use crate::engine::keyspace::limits;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
@@ -38,7 +39,7 @@ pub fn relocate(
     (source, destination): (Key<'_>, Key<'_>),
     (from, to): (End, End),
 ) -> Result<bool, Error> {
-    let limit = cx.engine.list_limit();
+    let limit = limits::of_lists(cx.engine);
     let Some(list) = cx.look_as::<List>(source)? else { return Ok(false) };
     let Some(element) = list.end(from) else { return Ok(false) };
     let element = Taken::of(element);

@@ -10,6 +10,7 @@ use sleeve_wire::number::Digits;
 use super::record_pop;
 use super::transfer::{Taken, at_least_one, end, moved, record_move};
 use crate::context::{Cx, ELEMENTS_MAX};
+use crate::engine::keyspace::limits;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
@@ -108,7 +109,7 @@ fn put(limit: ListLimit, list: &mut List, to: End, block: &[Taken]) {
 }
 
 fn across(cx: &mut Cx<'_>, keys: (Key<'_>, Key<'_>), wanted: Move, block: &[Taken]) -> Outcome {
-    let ((source, destination), (from, to), limit) = (keys, wanted.ends, cx.engine.list_limit());
+    let ((source, destination), (from, to), limit) = (keys, wanted.ends, limits::of_lists(cx.engine));
     cx.update::<List, _>(destination, |list| put(limit, list, to, block))?;
     let popped = cx.update_seen::<List, _>(source, |list| {
         list.pop_many(from, block.len());
@@ -121,7 +122,7 @@ fn across(cx: &mut Cx<'_>, keys: (Key<'_>, Key<'_>), wanted: Move, block: &[Take
 }
 
 fn within(cx: &mut Cx<'_>, key: Key<'_>, wanted: Move, block: &[Taken]) -> Outcome {
-    let ((from, to), limit) = (wanted.ends, cx.engine.list_limit());
+    let ((from, to), limit) = (wanted.ends, limits::of_lists(cx.engine));
     if from == to && (!wanted.is_one_by_one || block.len() == 1) {
         // Everything is where it was.
         return Ok(());

@@ -5,6 +5,7 @@
 
 use crate::context::Cx;
 use crate::engine::clients::blocking::{Block, OnTimeout};
+use crate::engine::persistence::shutdown;
 use crate::engine::persistence::shutdown::{FinalSnapshot, Shutdown};
 use crate::host::log;
 use crate::request::Request;
@@ -29,7 +30,7 @@ pub fn shutdown(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let options = ShutdownOptions::parse(request)?;
     let engine = cx.engine.handle();
     if options.abort {
-        if !engine.abort_shutdown() {
+        if !shutdown::abort(&engine) {
             return Err(Error::fixed("ERR No shutdown in progress."));
         }
         cx.reply().ok();
@@ -44,19 +45,19 @@ pub fn shutdown(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     };
     log::warning("User requested shutdown...");
     let how = Shutdown { final_snapshot, force: options.force, now: options.now };
-    if !engine.may_end(options.force) {
+    if !shutdown::may_end(&engine, options.force) {
         return Err(Error::fixed("ERR Errors trying to SHUTDOWN. Check logs."));
     }
-    let has_to_wait = engine.has_last_words(final_snapshot) || engine.has_lagging_replicas(how);
+    let has_to_wait = shutdown::has_last_words(&engine, final_snapshot) || shutdown::has_lagging_replicas(&engine, how);
     if !has_to_wait || !cx.may_block() {
         cx.state.closing = true;
-        engine.end_now(final_snapshot);
+        shutdown::end_now(&engine, final_snapshot);
         return Ok(());
     }
     let nothing = Block { deadline_ms: None, waits: Vec::new(), on_timeout: OnTimeout::Null };
     cx.block(request.row, nothing);
     let Some(waiter) = cx.state.blocked.clone() else { return Ok(()) };
-    engine.shut_down(how, Some(waiter));
+    shutdown::begin(&engine, how, Some(waiter));
     Ok(())
 }
 

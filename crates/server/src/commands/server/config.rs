@@ -15,6 +15,9 @@ use crate::context::eviction;
 use crate::context::publish;
 use crate::engine::clients::blocking::{Block, OnTimeout};
 use crate::engine::readiness::Hindrance;
+use crate::engine::replication::primary;
+use crate::engine::replication::role_change;
+use crate::engine::watchdog_thread;
 use crate::host::crash;
 use crate::host::facts;
 use crate::host::log;
@@ -136,15 +139,15 @@ fn apply(cx: &Cx<'_>, option: Opt) -> Result<(), String> {
             let bytes = usize::try_from(config.memory(option)).unwrap_or(usize::MAX);
             cx.engine.journal.set_bytes_max(bytes);
         }
-        Opt::Appendonly => cx.engine.handle().switch_log(config.flag(option))?,
+        Opt::Appendonly => cx.engine.persistence.aof.toggle(&cx.engine.handle(), config.flag(option))?,
         Opt::ReplBacklogSize => cx.engine.journal.set_backlog_bytes(config.memory(option)),
-        Opt::MinReplicasToWrite | Opt::MinReplicasMaxLag => cx.engine.weigh_replicas(cx.now),
-        Opt::Appendfsync => cx.engine.apply_sync_policy(),
-        Opt::AofDisableAutoGc => cx.engine.handle().remove_history_aside()?,
-        Opt::ReplicaReadOnly | Opt::ReplicaServeStaleData => cx.engine.note_role(),
-        Opt::Save | Opt::StopWritesOnBgsaveError => cx.engine.apply_save_rules(),
+        Opt::MinReplicasToWrite | Opt::MinReplicasMaxLag => primary::weigh_replicas(cx.engine, cx.now),
+        Opt::Appendfsync => cx.engine.persistence.aof.apply_sync_policy(cx.engine),
+        Opt::AofDisableAutoGc => cx.engine.persistence.aof.remove_history_aside(&cx.engine.handle())?,
+        Opt::ReplicaReadOnly | Opt::ReplicaServeStaleData => role_change::note_role(cx.engine),
+        Opt::Save | Opt::StopWritesOnBgsaveError => cx.engine.persistence.snapshots.apply_save_rules(cx.engine),
         Opt::Requirepass => cx.engine.acl.set_default_password(&config.text(option)),
-        Opt::WatchdogPeriod => cx.engine.handle().apply_watchdog_period()?,
+        Opt::WatchdogPeriod => watchdog_thread::apply_period(&cx.engine.handle())?,
         Opt::Loglevel => log::set_level(config.log_level()),
         Opt::Port | Opt::TlsPort | Opt::Bind => {
             if option == Opt::TlsPort && config.number(option) != 0 {

@@ -17,6 +17,7 @@ use crate::config::rewrite::Added;
 use crate::config::{Opt, size};
 use crate::context::Cx;
 use crate::engine::keyspace::key_clock;
+use crate::engine::replication::primary;
 use crate::engine::values;
 use crate::engine::values::digest::Digest;
 use crate::host::crash;
@@ -202,7 +203,7 @@ fn serialized_len(value: ValueRef<'_>) -> usize {
 
 fn change_replication_id(cx: &mut Cx<'_>) {
     log::warning("Changing replication IDs after receiving DEBUG change-repl-id");
-    cx.engine.replication.ids.renew(cx.engine.new_replication_id());
+    cx.engine.replication.ids.renew(primary::new_replication_id(cx.engine));
     cx.reply().ok();
 }
 

@@ -16,6 +16,7 @@ use crate::context::Cx;
 use crate::context::eviction;
 use crate::engine::Engine;
 use crate::engine::persistence::purpose::Purpose;
+use crate::engine::replication::primary;
 use crate::engine::replication::{Id, ReplicaState, Replication};
 use crate::host::allocator;
 use crate::host::facts;
@@ -314,7 +315,7 @@ pub fn replication(cx: &mut Cx<'_>, lines: &mut Lines) {
         None => lines.add("role", "master"),
     }
     lines.add("connected_slaves", shown.len());
-    if let Some(good) = engine.good_replicas(now) {
+    if let Some(good) = primary::good_replicas(engine, now) {
         lines.add("min_slaves_good_slaves", good);
     }
     for (number, (state, replica)) in shown.iter().enumerate() {

@@ -38,10 +38,12 @@ pub fn save(cx: &mut Cx<'_>) -> Outcome {
     let mut answer: Option<WhenDone> = Some(Box::new(move |is_good| {
         engine.answer(&waits, |reply| if is_good { reply.ok() } else { reply.error(b"ERR") });
     }));
-    let begun = match cx.engine.handle().start_snapshot(Purpose::File, cx.now, &mut answer) {
+    let begun = match cx.engine.persistence.snapshots.start(&cx.engine.handle(), Purpose::File, cx.now, &mut answer) {
         // As in Redis, a rewrite of the AOF is no reason to refuse; this snapshot begins after it.
         Err(Refusal::Running(Purpose::Base)) => {
-            answer.into_iter().for_each(|answer| cx.engine.handle().save_anew(answer));
+            answer
+                .into_iter()
+                .for_each(|answer| cx.engine.persistence.snapshots.save_anew(&cx.engine.handle(), answer));
             Ok(())
         }
         begun => begun,
@@ -59,10 +61,10 @@ pub fn bg_save(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Some(word) if request.len() > 2 || !word.eq_ignore_ascii_case(b"schedule") => return Err(Error::SYNTAX),
         word => word.is_some(),
     };
-    match cx.engine.handle().start_snapshot(Purpose::File, cx.now, &mut None) {
+    match cx.engine.persistence.snapshots.start(&cx.engine.handle(), Purpose::File, cx.now, &mut None) {
         Ok(()) => cx.reply().simple("Background saving started"),
         Err(Refusal::Running(Purpose::Base)) if is_scheduled => {
-            cx.engine.handle().write_next(Purpose::File);
+            cx.engine.persistence.snapshots.write_next(&cx.engine.handle(), Purpose::File);
             cx.reply().simple("Background saving scheduled");
         }
         Err(Refusal::Running(Purpose::Base)) => {
@@ -78,15 +80,15 @@ pub fn bg_save(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// BGREWRITEAOF
 pub fn bg_rewrite_aof(cx: &mut Cx<'_>) -> Outcome {
-    match cx.engine.handle().start_snapshot(Purpose::Base, cx.now, &mut None) {
+    match cx.engine.persistence.snapshots.start(&cx.engine.handle(), Purpose::Base, cx.now, &mut None) {
         Ok(()) => cx.reply().simple("Background append only file rewriting started"),
         Err(Refusal::Running(Purpose::File | Purpose::Replicas)) => {
-            cx.engine.handle().write_next(Purpose::Base);
+            cx.engine.persistence.snapshots.write_next(&cx.engine.handle(), Purpose::Base);
             cx.reply().simple("Background append only file rewriting scheduled");
         }
         // One that is being given up, because the AOF was switched off, is not waited for.
         Err(Refusal::Running(Purpose::Base)) if cx.engine.persistence.snapshots.is_aborted() => {
-            cx.engine.handle().rewrite_next();
+            cx.engine.persistence.snapshots.rewrite_next(&cx.engine.handle());
             cx.reply().simple("Background append only file rewriting started");
         }
         Err(Refusal::Running(Purpose::Base)) => return Err(REWRITING),

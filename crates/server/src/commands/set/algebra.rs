@@ -14,6 +14,7 @@ use super::{write, write_within};
 use crate::config::Opt;
 use crate::context::Cx;
 use crate::context::notifications::EventClass;
+use crate::engine::keyspace::limits;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
@@ -48,7 +49,7 @@ pub fn sintercard(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// SUNIONCARD numkeys key \[key ...\] \[APPROX\] \[LIMIT limit\]
 pub fn sunioncard(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let Counting { limit, is_approximate } = Counting::of(request, true)?;
-    let (limits, hash_key) = (cx.engine.set_limits(), cx.engine.keyspace.store.hash_key());
+    let (limits, hash_key) = (limits::of_sets(cx.engine), cx.engine.keyspace.store.hash_key());
     let sets = read_all(cx, request, 0)?;
     let count = if is_approximate {
         estimate(&sets)?
@@ -134,7 +135,7 @@ impl Counting {
 
 /// SINTERSTORE destination key \[key ...\]
 pub fn sinterstore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let limits = cx.engine.set_limits();
+    let limits = limits::of_sets(cx.engine);
     let hash_key = cx.engine.keyspace.store.hash_key();
     let sets = read_all(cx, request, 1)?;
     let begins_with_integers = smallest(&sets).is_some_and(|set| set.integers().is_some());
@@ -156,7 +157,7 @@ pub type SetOperation = fn(&mut Set, &[Option<SetRef<'_>>], &SetLimits);
 
 /// Answers SUNION and SDIFF.
 pub fn reply_with(cx: &mut Cx<'_>, request: Request<'_>, operation: SetOperation) -> Outcome {
-    let limits = cx.engine.set_limits();
+    let limits = limits::of_sets(cx.engine);
     let hash_key = cx.engine.keyspace.store.hash_key();
     let sets = read_all(cx, request, 0)?;
     let mut result = Set::for_result(hash_key, true);
@@ -169,7 +170,7 @@ pub fn reply_with(cx: &mut Cx<'_>, request: Request<'_>, operation: SetOperation
 
 /// Answers SUNIONSTORE and SDIFFSTORE.
 pub fn store_with(cx: &mut Cx<'_>, request: Request<'_>, operation: SetOperation, event: &'static str) -> Outcome {
-    let limits = cx.engine.set_limits();
+    let limits = limits::of_sets(cx.engine);
     let hash_key = cx.engine.keyspace.store.hash_key();
     let sets = read_all(cx, request, 1)?;
     let mut result = Set::for_result(hash_key, true);

@@ -14,12 +14,13 @@ use super::scan;
 use super::scan::{Walk, Walked};
 use crate::context::Cx;
 use crate::context::notifications::EventClass;
+use crate::engine::keyspace::limits;
 use crate::request::error::Outcome;
 use crate::request::{Key, Request};
 
 /// SADD key member \[member ...\]
 pub fn sadd(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let (key, limits, members) = (request.key(0), cx.engine.set_limits(), request.args.from(2));
+    let (key, limits, members) = (request.key(0), limits::of_sets(cx.engine), request.args.from(2));
     let added = cx.update::<Set, _>(key, |set| {
         set.prepare(request.arg(2), members.len(), &limits);
         members.iter().filter(|member| set.add(*member, &limits)).count()
@@ -105,7 +106,7 @@ pub fn smove(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if moves {
         let removed = cx.update_seen::<Set, _>(from, |set| set.remove(member))?;
         changed(cx, from, "srem", (1, removed.is_some_and(|updated| updated.emptied)));
-        let limits = cx.engine.set_limits();
+        let limits = limits::of_sets(cx.engine);
         let added = cx.update::<Set, _>(to, |set| {
             if set.is_empty() {
                 set.prepare(member, 1, &limits);

@@ -16,6 +16,7 @@ use crate::config::Opt;
 use crate::context::key_change;
 use crate::context::notifications::EventClass;
 use crate::context::{Cx, ELEMENTS_MAX};
+use crate::engine::keyspace::limits;
 use crate::host::dice::Dice;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
@@ -69,7 +70,8 @@ fn pop_some(cx: &mut Cx<'_>, key: Key<'_>, count: &[u8]) -> Outcome {
     if count >= size {
         return pop_all(cx, key, size);
     }
-    let (mut bytes, protocol, limits) = (std::mem::take(&mut cx.out.bytes), cx.state.protocol, cx.engine.set_limits());
+    let (mut bytes, protocol, limits) =
+        (std::mem::take(&mut cx.out.bytes), cx.state.protocol, limits::of_sets(cx.engine));
     let mut places = Vec::with_capacity(count);
     let dice = cx.dice;
     let popped = cx.update_seen::<Set, _>(key, |set| {

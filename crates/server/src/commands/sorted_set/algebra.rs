@@ -14,6 +14,7 @@ use sleeve_wire::reply::Writer;
 use super::range::store;
 use super::{reply_head, reply_within};
 use crate::context::Cx;
+use crate::engine::keyspace::limits;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
@@ -163,7 +164,7 @@ pub fn reply_combined(cx: &mut Cx<'_>, request: Request<'_>, operation: Operatio
 /// Answers ZUNIONSTORE, ZINTERSTORE and ZDIFFSTORE.
 pub fn store_combined(cx: &mut Cx<'_>, request: Request<'_>, operation: Operation, event: &'static str) -> Outcome {
     let keys = key_count(request, 2)?;
-    let limits = cx.engine.sorted_set_limits();
+    let limits = limits::of_sorted_sets(cx.engine);
     let hash_key = cx.engine.keyspace.store.hash_key();
     let inputs = read_all(cx, request, 1)?;
     let takes = Takes { weights: operation != Operation::Difference, scores: false, limit: false };

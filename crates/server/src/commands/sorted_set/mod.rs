@@ -14,6 +14,7 @@ use sleeve_wire::reply::{Protocol, Writer};
 
 use crate::context::Cx;
 use crate::context::notifications::EventClass;
+use crate::engine::keyspace::limits;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
@@ -155,7 +156,7 @@ pub fn add<'a>(
     options: AddOptions,
     members: impl ExactSizeIterator<Item = (f64, &'a [u8])>,
 ) -> Outcome {
-    let limits = cx.engine.sorted_set_limits();
+    let limits = limits::of_sorted_sets(cx.engine);
     let result = cx.update::<SortedSet, _>(key, |set| {
         let mut result = Added::default();
         set.prepare(members.len(), limits);

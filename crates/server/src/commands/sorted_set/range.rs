@@ -13,6 +13,7 @@ use crate::commands::set;
 use crate::config::Opt;
 use crate::context::notifications::EventClass;
 use crate::context::{Cx, ELEMENTS_MAX};
+use crate::engine::keyspace::limits;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
@@ -189,7 +190,7 @@ pub fn show(cx: &mut Cx<'_>, request: Request<'_>, named: Option<(By, bool)>) ->
 /// ZRANGESTORE dst src min max \[BYSCORE|BYLEX\] \[REV\] \[LIMIT offset count\]
 pub fn zrangestore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let wanted = RangeQuery::parse(request, 3, Form::default())?;
-    let (limits, mut digits) = (cx.engine.sorted_set_limits(), Digits::default());
+    let (limits, mut digits) = (limits::of_sorted_sets(cx.engine), Digits::default());
     let hash_key = cx.engine.keyspace.store.hash_key();
     let mut result = SortedSet::new(hash_key);
     if let Some(set) = cx.read_as::<SortedSet>(request.key(1))? {
@@ -203,7 +204,7 @@ pub fn zrangestore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// Stores a result under a key, or removes the key if nothing is in it, and replies with its size, which is returned too.
 pub fn store(cx: &mut Cx<'_>, key: Key<'_>, mut result: SortedSet, event: &'static str) -> usize {
-    let limits = cx.engine.sorted_set_limits();
+    let limits = limits::of_sorted_sets(cx.engine);
     result.settle(limits);
     let count = result.as_ref().len();
     if cx.locks.recorder.is_recording() {

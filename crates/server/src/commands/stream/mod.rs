@@ -22,6 +22,7 @@ use sleeve_wire::number;
 
 use crate::context::Cx;
 use crate::context::notifications::EventClass;
+use crate::engine::keyspace::limits;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 use producers::Numbered;
@@ -52,10 +53,10 @@ pub fn xadd(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if fields.bytes_len() > ENTRY_BYTES_MAX {
         return Err(Error::fixed("ERR Elements are too large to be stored"));
     }
-    let (key, limits, now_ms) = (request.key(0), cx.engine.stream_limits(), cx.now.wall_ms());
+    let (key, limits, now_ms) = (request.key(0), limits::of_streams(cx.engine), cx.now.wall_ms());
     let numbered = options.numbered.map(|numbered| numbered.ids(fields));
     let (producer_limits, known_by_ms) =
-        (cx.engine.producer_limits(), (!cx.state.origin.is_replaying).then_some(now_ms));
+        (limits::of_producers(cx.engine), (!cx.state.origin.is_replaying).then_some(now_ms));
     let add = |stream: &mut Stream| -> Result<Added, Error> {
         if let Some((producer, message)) = &numbered
             && let Some(id) = producers::entry_of(stream, (producer, message), (new_id, known_by_ms), producer_limits)

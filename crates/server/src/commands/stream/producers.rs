@@ -12,6 +12,7 @@ use sleeve_wire::reply::Writer;
 
 use super::id::NewId;
 use crate::context::Cx;
+use crate::engine::keyspace::limits;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
@@ -106,7 +107,7 @@ pub(super) fn entry_of(
 
 /// XCFGSET key \[IDMP-DURATION seconds\] \[IDMP-MAXSIZE ids\]
 pub fn xcfgset(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let (key, default) = (request.key(0), cx.engine.producer_limits());
+    let (key, default) = (request.key(0), limits::of_producers(cx.engine));
     let stream = cx.look_as::<Stream>(key)?.ok_or(Error::NO_SUCH_KEY)?;
     let current = stream.producers().map_or(default, |producers| producers.limits());
     let limits = parse_limits(request, current)?;

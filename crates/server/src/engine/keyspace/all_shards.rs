@@ -4,12 +4,10 @@ use crate::engine::Engine;
 use crate::engine::journal::{BatchBuffer, Recorder};
 use crate::engine::keyspace::locks::Locks;
 
-impl Engine {
-    /// Takes all shards, however long others have them; see `Locks::take_all_unless`.
-    pub fn lock_all<'s>(&'s self, batch_buffer: &'s BatchBuffer) -> Locks<'s> {
-        let recorder = Recorder::new(&self.journal, &self.keyspace.offsets, batch_buffer);
-        let mut locks = Locks::new(&self.keyspace.store, &self.keyspace.all_or_each, recorder);
-        _ = locks.take_all_unless(|| false);
-        locks
-    }
+/// Takes all shards, however long others have them; see `Locks::take_all_unless`.
+pub fn lock_all<'s>(engine: &'s Engine, batch_buffer: &'s BatchBuffer) -> Locks<'s> {
+    let recorder = Recorder::new(&engine.journal, &engine.keyspace.offsets, batch_buffer);
+    let mut locks = Locks::new(&engine.keyspace.store, &engine.keyspace.all_or_each, recorder);
+    _ = locks.take_all_unless(|| false);
+    locks
 }

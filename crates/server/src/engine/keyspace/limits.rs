@@ -11,73 +11,65 @@ use sleeve_store::{BlockLimits, ListLimit, MapLimits, ProducerLimits, SetLimits,
 use crate::config::Opt;
 use crate::engine::Engine;
 
-impl Engine {
-    /// Of lists.
-    #[inline]
-    pub fn list_limit(&self) -> ListLimit {
-        let config = &self.config;
-        let depth = config.number(Opt::ListCompressDepth);
-        let limit = ListLimit::new(config.number(Opt::ListMaxListpackSize)).compressed_beyond(depth as usize);
-        match self.debug.packed_threshold.load(Ordering::Relaxed) {
-            0 => limit,
-            bytes => limit.alone_from(bytes),
-        }
+/// Of lists.
+#[inline]
+pub fn of_lists(engine: &Engine) -> ListLimit {
+    let config = &engine.config;
+    let depth = config.number(Opt::ListCompressDepth);
+    let limit = ListLimit::new(config.number(Opt::ListMaxListpackSize)).compressed_beyond(depth as usize);
+    match engine.debug.packed_threshold.load(Ordering::Relaxed) {
+        0 => limit,
+        bytes => limit.alone_from(bytes),
     }
+}
 
-    /// Of hashes.
-    #[inline]
-    pub fn hash_limits(&self) -> MapLimits {
-        let number = |option| self.config.number(option) as usize;
-        MapLimits {
-            entries_max: number(Opt::HashMaxListpackEntries),
-            value_bytes_max: number(Opt::HashMaxListpackValue),
-        }
+/// Of hashes.
+#[inline]
+pub fn of_hashes(engine: &Engine) -> MapLimits {
+    let number = |option| engine.config.number(option) as usize;
+    MapLimits { entries_max: number(Opt::HashMaxListpackEntries), value_bytes_max: number(Opt::HashMaxListpackValue) }
+}
+
+/// Of sets.
+pub fn of_sets(engine: &Engine) -> SetLimits {
+    let number = |option| usize::try_from(engine.config.number(option)).unwrap_or(0);
+    SetLimits {
+        integers_max: number(Opt::SetMaxIntsetEntries),
+        packed_max: number(Opt::SetMaxListpackEntries),
+        packed_value_max: number(Opt::SetMaxListpackValue),
     }
+}
 
-    /// Of sets.
-    pub fn set_limits(&self) -> SetLimits {
-        let number = |option| usize::try_from(self.config.number(option)).unwrap_or(0);
-        SetLimits {
-            integers_max: number(Opt::SetMaxIntsetEntries),
-            packed_max: number(Opt::SetMaxListpackEntries),
-            packed_value_max: number(Opt::SetMaxListpackValue),
-        }
+/// Of sorted sets.
+pub fn of_sorted_sets(engine: &Engine) -> SortedSetLimits {
+    let number = |option| usize::try_from(engine.config.number(option)).unwrap_or(0);
+    SortedSetLimits { entries_max: number(Opt::ZsetMaxListpackEntries), value_max: number(Opt::ZsetMaxListpackValue) }
+}
+
+/// Of the blocks of streams.
+pub fn of_streams(engine: &Engine) -> BlockLimits {
+    BlockLimits {
+        bytes_max: engine.config.memory(Opt::StreamNodeMaxBytes) as usize,
+        entries_max: engine.config.number(Opt::StreamNodeMaxEntries) as usize,
     }
+}
 
-    /// Of sorted sets.
-    pub fn sorted_set_limits(&self) -> SortedSetLimits {
-        let number = |option| usize::try_from(self.config.number(option)).unwrap_or(0);
-        SortedSetLimits {
-            entries_max: number(Opt::ZsetMaxListpackEntries),
-            value_max: number(Opt::ZsetMaxListpackValue),
-        }
+/// Returns the limits of the producers' message ids that streams keep.
+pub fn of_producers(engine: &Engine) -> ProducerLimits {
+    ProducerLimits {
+        duration_s: engine.config.number(Opt::StreamIdmpDuration) as u64,
+        ids_max: engine.config.number(Opt::StreamIdmpMaxsize) as u64,
     }
+}
 
-    /// Of the blocks of streams.
-    pub fn stream_limits(&self) -> BlockLimits {
-        BlockLimits {
-            bytes_max: self.config.memory(Opt::StreamNodeMaxBytes) as usize,
-            entries_max: self.config.number(Opt::StreamNodeMaxEntries) as usize,
-        }
-    }
-
-    /// Returns the limits of the producers' message ids that streams keep.
-    pub fn producer_limits(&self) -> ProducerLimits {
-        ProducerLimits {
-            duration_s: self.config.number(Opt::StreamIdmpDuration) as u64,
-            ids_max: self.config.number(Opt::StreamIdmpMaxsize) as u64,
-        }
-    }
-
-    /// Returns all limits, for values that are read in Redis's format at this time.
-    pub fn limits(&self, now_ms: i64) -> Limits {
-        Limits {
-            hash_key: self.keyspace.store.hash_key(),
-            list: self.list_limit(),
-            set: self.set_limits(),
-            hash: self.hash_limits(),
-            sorted_set: self.sorted_set_limits(),
-            now_ms,
-        }
+/// Returns all limits, for values that are read in Redis's format at this time.
+pub fn of_all(engine: &Engine, now_ms: i64) -> Limits {
+    Limits {
+        hash_key: engine.keyspace.store.hash_key(),
+        list: of_lists(engine),
+        set: of_sets(engine),
+        hash: of_hashes(engine),
+        sorted_set: of_sorted_sets(engine),
+        now_ms,
     }
 }

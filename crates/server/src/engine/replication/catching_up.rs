@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::replica::{Replica, ReplicaState};
 use crate::engine::Engine;
+use crate::engine::replication::primary;
 use crate::host::log;
 
 /// The offset that replicas have to reach.
@@ -31,7 +32,7 @@ impl CatchingUp {
             let is_asked = !replicas.iter().all(is_level);
             self.wanted = end;
             self.said = replicas.iter().map(|replica| (replica.client.id, replica.answers())).collect();
-            self.asked = Some(if is_asked { engine.ask_replicas() } else { end });
+            self.asked = Some(if is_asked { primary::ask_replicas(engine) } else { end });
         }
     }
 

@@ -17,6 +17,8 @@ use crate::config::Opt;
 use crate::engine::Engine;
 use crate::engine::clients::pause::Hold;
 use crate::engine::journal::BatchBuffer;
+use crate::engine::keyspace::all_shards;
+use crate::engine::replication::role_change;
 use crate::host::clock::{self, Instant};
 use crate::host::log;
 use crate::host::waiting::Condvar;
@@ -101,21 +103,21 @@ impl Failover {
     }
 }
 
-impl Engine {
+impl Failover {
     /// Begins to hand the role over. All shards are locked.
     ///
     /// # Errors
     /// Why not.
-    pub fn begin_failover(self: &Arc<Self>, order: Order) -> Result<(), Error> {
+    pub fn begin(&self, engine: &Arc<Engine>, order: Order) -> Result<(), Error> {
         let Order { target, timeout_ms, is_forced } = &order;
-        let (failover, replicas) = (&self.replication.failover, self.replication.replicas.all());
+        let (failover, replicas) = (self, engine.replication.replicas.all());
         if failover.is_running() {
             return Err(Error::fixed("ERR FAILOVER already in progress."));
         }
-        if self.replication.role.is_replica() {
+        if engine.replication.role.is_replica() {
             return Err(Error::fixed("ERR FAILOVER is not valid when server is a replica."));
         }
-        if !self.replication.role.can_follow() || replicas.iter().all(|replica| replica.state().is_none()) {
+        if !engine.replication.role.can_follow() || replicas.iter().all(|replica| replica.state().is_none()) {
             return Err(Error::fixed("ERR FAILOVER requires connected replicas."));
         }
         if *is_forced && (timeout_ms.is_none() || target.is_none()) {
@@ -128,75 +130,74 @@ impl Engine {
                 return Err(Error::fixed("ERR FAILOVER target replica is not online."));
             }
         }
-        let number = self.identity.dice().number();
-        self.clients.pause.hold_writes(Hold::Failover, true);
+        let number = engine.identity.dice().number();
+        engine.clients.pause.hold_writes(Hold::Failover, true);
         *failover.running.lock() = Some(Running { order, stage: Stage::WaitingForSync, number });
-        let engine = Arc::clone(self);
-        let started = self.detach_thread("failover", move || {
-            engine.hand_over(number);
+        let started = engine.detach_thread("failover", move |engine| {
+            engine.replication.failover.hand_over(engine, number);
             Ok(())
         });
         started.map_err(|error| {
-            self.end_failover();
+            self.end(engine);
             Error::new(format!("ERR The thread that hands over cannot start: {error}"))
         })
     }
 
     /// Aborts a running failover, and makes this server the primary again. Returns false if none is running. All shards are
     /// locked.
-    pub fn abort_failover(&self, why: &str, now: Instant) -> bool {
-        let failover = &self.replication.failover;
+    pub fn abort(&self, engine: &Engine, why: &str, now: Instant) -> bool {
+        let failover = self;
         let Some(Running { order, stage, .. }) = failover.running.lock().take() else { return false };
         let target = order.target.map_or(String::new(), |target| format!(" to {target}"));
         log::notice(&format!("FAILOVER{target} aborted: {why}"));
         if stage == Stage::InProgress {
-            self.lead(now);
+            role_change::lead(engine, now);
         }
-        self.end_failover();
+        self.end(engine);
         true
     }
 
     /// The replica has become the primary: this server is its replica now.
-    pub fn note_failover_done(&self) {
-        let running = &self.replication.failover.running;
+    pub fn note_done(&self, engine: &Engine) {
+        let running = &self.running;
         let done = running.lock().take_if(|running| running.stage == Stage::InProgress);
         if let Some(Running { order: Order { target: Some(Address { host, port }), .. }, .. }) = done {
             let port = port.to_string();
-            if let Err(why) = self.config.assign(Opt::Replicaof, &[host.as_bytes(), port.as_bytes()]) {
+            if let Err(why) = engine.config.assign(Opt::Replicaof, &[host.as_bytes(), port.as_bytes()]) {
                 log::warning(&format!("CONFIG REWRITE will not know whom this server follows: {why}"));
             }
-            self.end_failover();
+            self.end(engine);
         }
     }
 
     /// The replica does not want to be the primary. No shard is locked.
-    pub fn note_failover_refused(&self) {
+    pub fn note_refused(&self, engine: &Engine) {
         let buffer = BatchBuffer::default();
-        let locks = self.lock_all(&buffer);
-        self.abort_failover("Failover target rejected psync request", Instant::now());
+        let locks = all_shards::lock_all(engine, &buffer);
+        self.abort(engine, "Failover target rejected psync request", Instant::now());
         drop(locks);
     }
 
     /// Lets the held clients go on.
-    fn end_failover(&self) {
-        let failover = &self.replication.failover;
+    fn end(&self, engine: &Engine) {
+        let failover = self;
         failover.running.lock().take();
         failover.changed.notify_all();
-        self.note_role();
-        self.clients.pause.hold_writes(Hold::Failover, false);
-        self.clients.post_resume();
+        role_change::note_role(engine);
+        engine.clients.pause.hold_writes(Hold::Failover, false);
+        engine.clients.post_resume();
     }
 
     /// The life of the thread.
-    fn hand_over(self: &Arc<Self>, number: u64) {
-        let (failover, begun_ms) = (&self.replication.failover, clock::monotonic_ms());
+    fn hand_over(&self, engine: &Arc<Engine>, number: u64) {
+        let (failover, begun_ms) = (self, clock::monotonic_ms());
         let mut catching_up = CatchingUp::default();
         while failover.is_waiting(number) {
-            catching_up.ask(self);
-            if self.try_hand_over((number, begun_ms), &catching_up) {
-                if let Err(why) = self.replication.role.start() {
+            catching_up.ask(engine);
+            if self.try_hand_over(engine, (number, begun_ms), &catching_up) {
+                if let Err(why) = engine.replication.role.start() {
                     log::warning(&format!("The thread that follows the primary cannot start: {why}"));
-                    self.note_failover_refused();
+                    self.note_refused(engine);
                 }
                 return;
             }
@@ -205,15 +206,15 @@ impl Engine {
     }
 
     /// Follows the replica that has everything, if there is one; whether this was all.
-    fn try_hand_over(&self, (number, begun_ms): (u64, u64), catching_up: &CatchingUp) -> bool {
-        let failover = &self.replication.failover;
+    fn try_hand_over(&self, engine: &Engine, (number, begun_ms): (u64, u64), catching_up: &CatchingUp) -> bool {
+        let failover = self;
         let Some(order) = failover.running.lock().as_ref().map(|running| running.order.clone()) else { return true };
         let is_late = order.timeout_ms.is_some_and(|timeout_ms| clock::monotonic_ms() - begun_ms >= timeout_ms);
-        if !is_late && self.caught_up_replica(&order, catching_up).is_none() {
+        if !is_late && self.caught_up_replica(engine, &order, catching_up).is_none() {
             return false;
         }
         let buffer = BatchBuffer::default();
-        let locks = self.lock_all(&buffer);
+        let locks = all_shards::lock_all(engine, &buffer);
         if !failover.is_waiting(number) {
             return true;
         }
@@ -224,13 +225,13 @@ impl Engine {
             }
             // A client that was let through before the locks were taken may have written.
             None => self
-                .caught_up_replica(&order, catching_up)
-                .filter(|_| catching_up.is_still_all(self))
+                .caught_up_replica(engine, &order, catching_up)
+                .filter(|_| catching_up.is_still_all(engine))
                 .inspect(|target| log::notice(&format!("Failover target {target} is synced, failing over."))),
         };
         let Some(target) = target else {
             if is_late {
-                self.abort_failover("Replica never caught up before timeout", Instant::now());
+                self.abort(engine, "Replica never caught up before timeout", Instant::now());
             }
             return is_late;
         };
@@ -238,14 +239,14 @@ impl Engine {
             running.stage = Stage::InProgress;
             running.order.target = Some(target.clone());
         }
-        self.follow_primary(target);
+        role_change::follow_primary(engine, target);
         drop(locks);
         true
     }
 
     /// Returns the address of the replica that may take over and has the complete stream.
-    fn caught_up_replica(&self, order: &Order, catching_up: &CatchingUp) -> Option<Address> {
-        let replicas = self.replication.replicas.all();
+    fn caught_up_replica(&self, engine: &Engine, order: &Order, catching_up: &CatchingUp) -> Option<Address> {
+        let replicas = engine.replication.replicas.all();
         let is_meant = |address: &Address| order.target.as_ref().is_none_or(|target| target == address);
         let having_all =
             replicas.iter().filter(|replica| catching_up.has_all(replica) && catching_up.has_question(replica));

@@ -8,44 +8,42 @@
 //! | --- | --- |
 //! | `catching_up` | Waiting until replicas have the complete stream. |
 //! | `failover` | Handing the role over to a replica. |
-//! | `following` | The consequences of becoming a replica, and of becoming a primary. |
+//! | `role_change` | The consequences of becoming a replica, and of becoming a primary. |
 //! | `ids` | The stream's id, and its id before that. |
-//! | `link` | A replica's end of the wire, up to the beginning of the stream: bytes in, bytes out. |
 //! | `own_deadlines` | Keys to which clients of a replica have given a deadline. |
 //! | `replica` | One replica that this server feeds, and its offset. |
 //! | `replicas` | All of them. |
-//! | `resuming` | Continuing the stream after a restart, at the position of the loaded data. |
+//! | `resume` | Continuing the stream after a restart, at the position of the loaded data. |
 //! | `role` | Whether this server is a primary or a replica, its primary, and the state of its link. |
 //! | `spill` | The bytes that a slow replica has still to be sent, in files. |
 //! | `transfer` | A snapshot on its way to replicas. |
-//! | `waiting` | Clients that wait for replicas. |
+//! | `wait` | Clients that wait for replicas. |
 //! | `primary` | A server's work for its replicas. |
 
 pub mod catching_up;
 pub mod failover;
-mod following;
 mod ids;
-pub mod link;
 mod own_deadlines;
-mod primary;
+pub mod primary;
 mod replica;
 mod replicas;
-mod resuming;
+pub mod resume;
 pub mod role;
+pub mod role_change;
 mod spill;
 mod transfer;
-mod waiting;
+mod wait;
 
 pub use failover::Failover;
-pub use ids::{Id, Ids, Place};
+pub use ids::{Id, Ids, OFFSET_MAX, Place};
 pub use own_deadlines::OwnDeadlines;
 pub use primary::Beginning;
 pub use replica::{Next, Replica, ReplicaState, Told};
 pub use replicas::{AckedByCount, Replicas};
-pub use resuming::PlaceRead;
+pub use resume::PlaceRead;
 pub use role::Role;
 pub use transfer::{RdbFilter, ReplicaForm, Transfer};
-pub use waiting::WaitCondition;
+pub use wait::WaitCondition;
 
 /// The replication state of one engine. Any thread.
 #[derive(Debug)]

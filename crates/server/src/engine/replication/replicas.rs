@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::replica::Replica;
 use super::transfer::Transfer;
-use super::waiting::AckWaiters;
+use super::wait::AckWaiters;
 use crate::messaging::mail::{Letter, Mailbox};
 
 /// The numbers of full syncs and of partial syncs.

@@ -3,6 +3,8 @@
 use super::*;
 use crate::config::Config;
 use crate::engine::replication::role::Address;
+use crate::engine::replication::role_change;
+use crate::session::local::Local;
 
 #[test]
 fn a_script_of_a_log_writes_on_a_replica() {
@@ -14,7 +16,7 @@ fn a_script_of_a_log_writes_on_a_replica() {
     assert_eq!(replay.apply(log.as_bytes(), Instant::now()), Ok(log.len()));
     drop(replay);
     let mut replies = Vec::new();
-    engine.connect(|| {}).exchange(b"GET a\r\n", &mut replies).expect("the session lives");
+    Local::open(&engine, || {}).exchange(b"GET a\r\n", &mut replies).expect("the session lives");
     assert_eq!(replies, b"$1\r\nx\r\n");
 }
 
@@ -31,7 +33,7 @@ fn nothing_of_a_primary_is_applied_behind_the_end_of_its_time() {
     engine.journal.set_copy(false);
     assert!(append().is_err());
     let mut replies = Vec::new();
-    engine.connect(|| {}).exchange(b"LLEN l\r\n", &mut replies).expect("the session lives");
+    Local::open(&engine, || {}).exchange(b"LLEN l\r\n", &mut replies).expect("the session lives");
     assert_eq!(replies, b":1\r\n");
 }
 
@@ -39,14 +41,14 @@ fn nothing_of_a_primary_is_applied_behind_the_end_of_its_time() {
 fn nothing_more_of_a_primary_is_applied_where_another_is_followed() {
     let engine = Engine::new(Config::default());
     let primary = |port| Address { host: "127.0.0.1".into(), port };
-    assert!(engine.follow_primary(primary(1)));
+    assert!(role_change::follow_primary(&engine, primary(1)));
     let mut copy = Replay::copy(&engine, 0);
     let (push, ping) = (b"*3\r\n$5\r\nRPUSH\r\n$1\r\nl\r\n$1\r\nx\r\n", b"*1\r\n$4\r\nPING\r\n");
     copy.apply(push, Instant::now()).expect("it follows");
     let end = engine.journal.end();
     assert_eq!(end, push.len() as u64);
     // These were in flight: with them this server would have more than the other, and would need a full sync.
-    assert!(engine.follow_primary(primary(2)));
+    assert!(role_change::follow_primary(&engine, primary(2)));
     for late in [push.as_slice(), ping] {
         let refused = copy.apply(late, Instant::now()).expect_err("it follows another");
         assert!(refused.is_replaced && engine.journal.end() == end, "{refused}");
@@ -56,7 +58,7 @@ fn nothing_more_of_a_primary_is_applied_where_another_is_followed() {
     copy.go_on_for(engine.replication.role.number(), Arc::clone(&copy.state.client));
     copy.apply(push, Instant::now()).expect("it follows");
     let mut replies = Vec::new();
-    engine.connect(|| {}).exchange(b"LLEN l\r\n", &mut replies).expect("the session lives");
+    Local::open(&engine, || {}).exchange(b"LLEN l\r\n", &mut replies).expect("the session lives");
     assert_eq!((replies, engine.journal.end()), (b":2\r\n".to_vec(), 2 * end));
 }
 
@@ -65,7 +67,7 @@ fn what_no_primary_sends_is_refused() {
     let apply = |request: &str| {
         let engine = Engine::new(Config::default());
         let primary = Address { host: "127.0.0.1".into(), port: 1 };
-        assert!(engine.follow_primary(primary));
+        assert!(role_change::follow_primary(&engine, primary));
         let words: Vec<&str> = request.split(' ').collect();
         let mut bytes = format!("*{}\r\n", words.len());
         words.iter().for_each(|word| bytes.push_str(&format!("${}\r\n{word}\r\n", word.len())));
@@ -123,7 +125,7 @@ fn bytes_between_requests_are_refused_as_they_would_shift_the_offsets() {
             (format!("{good}{between}{good}"), good.len()),
         ] {
             let engine = Engine::new(Config::default());
-            assert!(engine.follow_primary(Address { host: "127.0.0.1".into(), port: 1 }));
+            assert!(role_change::follow_primary(&engine, Address { host: "127.0.0.1".into(), port: 1 }));
             let refused = Replay::copy(&engine, 0).apply(stream.as_bytes(), Instant::now()).expect_err("no request");
             assert!(refused.error.starts_with("ERR this is no request"), "{stream:?}: {refused}");
             assert_eq!((refused.offset, engine.journal.end()), (applied as u64, applied as u64), "{stream:?}");

@@ -1,5 +1,6 @@
 //! INFO as metrics.
 
+use sleeve_server::Local;
 use std::collections::HashSet;
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -58,7 +59,7 @@ fn fields_become_metrics_with_labels() {
 fn of_server(with_old_units: bool) -> (String, String) {
     let engine = sleeve_server::Engine::new(sleeve_server::Config::default());
     let mut asking = Asking::begin(&engine, [127, 0, 0, 1].into(), None).unwrap();
-    let mut local = engine.connect(|| {});
+    let mut local = Local::open(&engine, || {});
     let mut say = |text: &str| local.exchange(text.as_bytes(), &mut Vec::new()).unwrap();
     say("CONFIG SET slowlog-log-slower-than 0 latency-monitor-threshold 1\r\n");
     say("SET a b EX 1000\r\nGET a\r\nGET b\r\nINCR a\r\nEVAL \"for i=1,2000000 do end\" 0\r\n");

@@ -12,7 +12,9 @@ use crate::context::Cx;
 use crate::engine::clients::blocking::{Block, OnTimeout};
 use crate::engine::replication::WaitCondition;
 use crate::engine::replication::failover::Order;
+use crate::engine::replication::primary;
 use crate::engine::replication::role::{Address, LinkState};
+use crate::engine::replication::role_change;
 use crate::host::log;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
@@ -89,7 +91,7 @@ pub fn wait_aof(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if let Some(waiter) = cx.state.blocked.as_ref().filter(|_| local != 0) {
         // A client that also waits for replicas is answered when the replicas have the data, but gets an error when the AOF
         // is switched off.
-        engine.answer_when_synced(waiter, if replicas > 0 { u64::MAX } else { offset });
+        engine.persistence.answer_when_synced(engine, waiter, if replicas > 0 { u64::MAX } else { offset });
     }
     Ok(())
 }
@@ -109,13 +111,13 @@ fn wait_for(
     deadline_ms: Option<i64>,
     on_timeout: OnTimeout,
 ) {
-    let reached = cx.engine.reached(wanted.offset);
+    let reached = primary::reached(cx.engine, wanted.offset);
     if wanted.is_met(&reached) || !cx.may_block() {
         return on_timeout.write(&mut cx.out.bytes, cx.state.protocol, |_| reached);
     }
     cx.block(request.row, Block { deadline_ms, waits: Vec::new(), on_timeout });
     if let Some(waiter) = &cx.state.blocked {
-        cx.engine.answer_when_acknowledged(waiter, wanted);
+        primary::answer_when_acknowledged(cx.engine, waiter, wanted);
     }
 }
 
@@ -127,7 +129,7 @@ pub fn replica_of(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (engine, host, port) = (cx.engine, request.arg(1), request.arg(2));
     let by = cx.state.client.socket.address.clone();
     if host.eq_ignore_ascii_case(b"no") && port.eq_ignore_ascii_case(b"one") {
-        if engine.lead(cx.now) {
+        if role_change::lead(engine, cx.now) {
             cx.locks.recorder.look_again();
             log::notice(&format!("MASTER MODE enabled (user request from '{by}')"));
             note_primary(cx, &[host, port]);
@@ -147,7 +149,7 @@ pub fn replica_of(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     }
     // Amid EXEC: a replica that may continue this server's own stream has to know of the commands before this one.
     cx.locks.recorder.append_open();
-    if !engine.follow_primary(Address { host: name.to_owned(), port: number }) {
+    if !role_change::follow_primary(engine, Address { host: name.to_owned(), port: number }) {
         cx.reply().simple("OK Already connected to specified master");
         return Ok(());
     }
@@ -171,7 +173,7 @@ fn note_primary(cx: &Cx<'_>, words: &[&[u8]]) {
 pub fn failover(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let mut words = request.args.from(1).iter();
     if request.len() == 2 && request.arg(1).eq_ignore_ascii_case(b"abort") {
-        if !cx.engine.abort_failover("Failover manually aborted", cx.now) {
+        if !cx.engine.replication.failover.abort(cx.engine, "Failover manually aborted", cx.now) {
             return Err(Error::fixed("ERR No failover in progress."));
         }
         cx.locks.recorder.look_again();
@@ -198,7 +200,7 @@ pub fn failover(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
             _ => return Err(Error::SYNTAX),
         }
     }
-    cx.engine.handle().begin_failover(order)?;
+    cx.engine.replication.failover.begin(&cx.engine.handle(), order)?;
     cx.reply().ok();
     Ok(())
 }

@@ -13,6 +13,8 @@ use super::note_primary;
 use crate::context::Cx;
 use crate::context::locking;
 use crate::context::session_state::Replies;
+use crate::engine::replication::primary;
+use crate::engine::replication::role_change;
 use crate::engine::replication::{Beginning, Id, RdbFilter, Replica, Told};
 use crate::host::log;
 use crate::messaging::mail::Letter;
@@ -112,7 +114,7 @@ fn acknowledge(cx: &Cx<'_>, replica: &Arc<Replica>, request: Request<'_>) {
     let Some(applied) = offset(2).filter(|_| replica.is_registered()) else { return };
     let says_synced = request.args.get(3).is_some_and(|word| word.eq_ignore_ascii_case(b"fack"));
     let synced = if says_synced { offset(4) } else { None };
-    cx.engine.acknowledge_for(replica, applied, synced, cx.now);
+    primary::acknowledge_for(cx.engine, replica, applied, synced, cx.now);
 }
 
 /// PSYNC id offset \[FAILOVER\]
@@ -151,7 +153,7 @@ fn take_over(cx: &mut Cx<'_>, id: Option<Id>) -> Outcome {
         return Err(Error::fixed("ERR PSYNC FAILOVER replid must match my replid."));
     }
     locking::lock_all(cx)?;
-    let leads = engine.lead(now);
+    let leads = role_change::lead(engine, now);
     cx.locks.clear();
     if leads {
         id.iter().for_each(|id| engine.replication.failover.note_taken(*id));
@@ -188,7 +190,7 @@ fn begin(cx: &mut Cx<'_>, wanted: Option<(Id, u64)>, is_silent: bool) -> Outcome
     let told = replica.told.lock().clone();
     let address = told.address.as_deref().unwrap_or(&client.socket.address).to_owned();
     log::notice(&format!("Replica {address} (port {}) asks for synchronization", told.port));
-    match cx.engine.admit_replica(&replica, wanted, cx.now) {
+    match primary::admit_replica(cx.engine, &replica, wanted, cx.now) {
         Beginning::Continues(id) => {
             log::notice("Partial resynchronization request accepted.");
             let text = if told.knows_ids { format!("CONTINUE {id}") } else { "CONTINUE".to_owned() };

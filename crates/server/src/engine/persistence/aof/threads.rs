@@ -28,13 +28,12 @@ const COMMIT_WAIT_MAX: Duration = Duration::from_millis(20);
 /// # Errors
 /// Those of the system.
 pub fn start(engine: &Arc<Engine>, opening: u64) -> std::io::Result<()> {
-    let (writing, syncing) = (Arc::clone(engine), Arc::clone(engine));
-    engine.detach_thread("log", move || {
-        write_when_asked(&writing, opening);
+    engine.detach_thread("log", move |engine| {
+        write_when_asked(engine, opening);
         Ok(())
     })?;
-    engine.detach_thread("log-sync", move || {
-        sync_now_and_then(&syncing, opening);
+    engine.detach_thread("log-sync", move |engine| {
+        sync_now_and_then(engine, opening);
         Ok(())
     })?;
     Ok(())
@@ -57,7 +56,7 @@ fn write_when_asked(engine: &Engine, opening: u64) {
             }
         }
         let (covered, begun) = (journal.pieces(), Instant::now());
-        engine.write_log();
+        engine.persistence.aof.write(engine);
         let is_always = Policy::of(&engine.config) == Policy::Always;
         commit =
             if is_always { commit.next(covered, journal.pieces(), begun.elapsed()) } else { GroupCommit::default() };
@@ -94,17 +93,17 @@ impl GroupCommit {
 fn sync_now_and_then(engine: &Engine, opening: u64) {
     let persistence = &engine.persistence;
     while persistence.aof.wait_for_close(opening, SYNC_EVERY) {
-        engine.look_after_log();
-        engine.rewrite_grown_log(Instant::now());
+        engine.persistence.aof.look_after(engine);
+        engine.persistence.snapshots.rewrite_grown_log(engine, Instant::now());
         let is_rewriting = engine.config.flag(Opt::NoAppendfsyncOnRewrite) && persistence.snapshots.is_running();
         // Changes that no reply has waited for, such as expired keys, are written here too.
         match Policy::of(&engine.config) {
             Policy::Always => persistence.aof.ask(),
             Policy::EverySecond if !is_rewriting => {
-                engine.write_log_if_idle();
-                engine.sync_log();
+                engine.persistence.aof.write_if_idle(engine);
+                engine.persistence.aof.sync(engine);
             }
-            Policy::EverySecond | Policy::No => engine.write_log_if_idle(),
+            Policy::EverySecond | Policy::No => engine.persistence.aof.write_if_idle(engine),
         }
     }
 }

@@ -42,29 +42,29 @@ impl Drop for End<'_> {
     }
 }
 
-impl Engine {
+impl Aof {
     /// Returns the folder of the AOF.
-    pub fn log_folder(&self) -> PathBuf {
-        self.config.resolve(&self.config.text(Opt::Appenddirname))
+    pub fn folder_path(&self, engine: &Engine) -> PathBuf {
+        engine.config.resolve(&engine.config.text(Opt::Appenddirname))
     }
 
     /// Opens the folder of the AOF, and takes its lock.
     ///
     /// # Errors
     /// A description of the fault, with a remedy.
-    pub fn open_log_folder(&self) -> Result<Folder, String> {
-        Folder::open(Arc::clone(&self.persistence.disk), self.log_options(), std::process::id())
+    pub fn open_folder(&self, engine: &Engine) -> Result<Folder, String> {
+        Folder::open(Arc::clone(&engine.persistence.disk), self.options(engine), std::process::id())
             .map_err(|error| error.to_string())
     }
 
     /// Returns the location of the AOF, and how it is written.
-    pub fn log_options(&self) -> Options {
+    pub fn options(&self, engine: &Engine) -> Options {
         Options {
-            folder: self.log_folder(),
-            name: String::from_utf8_lossy(&self.config.text(Opt::Appendfilename)).into_owned(),
-            checksums: self.config.flag(Opt::AofChecksums),
-            timestamps: self.config.flag(Opt::AofTimestampEnabled),
-            salt: self.identity.dice().number(),
+            folder: self.folder_path(engine),
+            name: String::from_utf8_lossy(&engine.config.text(Opt::Appendfilename)).into_owned(),
+            checksums: engine.config.flag(Opt::AofChecksums),
+            timestamps: engine.config.flag(Opt::AofTimestampEnabled),
+            salt: engine.identity.dice().number(),
         }
     }
 
@@ -72,19 +72,18 @@ impl Engine {
     ///
     /// # Errors
     /// The reason why the thread cannot start.
-    pub fn remove_history_aside(self: &Arc<Self>) -> Result<(), String> {
-        let engine = Arc::clone(self);
-        let remove = move || {
-            engine.remove_history();
+    pub fn remove_history_aside(&self, engine: &Arc<Engine>) -> Result<(), String> {
+        let remove = |engine: &Arc<Engine>| {
+            engine.persistence.aof.remove_history(engine);
             Ok(())
         };
-        self.detach_thread("log-history", remove).map_err(|error| reason(&error))
+        engine.detach_thread("log-history", remove).map_err(|error| reason(&error))
     }
 
     /// Removes the files that the AOF no longer needs, if that is wanted.
-    pub(in crate::engine::persistence) fn remove_history(&self) {
-        let file = &self.persistence.aof;
-        if self.config.flag(Opt::AofDisableAutoGc) {
+    pub(in crate::engine::persistence) fn remove_history(&self, engine: &Engine) {
+        let file = self;
+        if engine.config.flag(Opt::AofDisableAutoGc) {
             return;
         }
         let Some(history) = file.with(|open| open.log.history()).flatten() else { return };
@@ -95,21 +94,21 @@ impl Engine {
     }
 
     /// Returns whether there is an AOF, or is to be one as soon as it has its base.
-    pub fn has_log(&self) -> bool {
-        self.persistence.aof.is_open() || self.persistence.aof.has_starting()
+    pub fn exists(&self) -> bool {
+        self.is_open() || self.has_starting()
     }
 
     /// Waits until the first base of the AOF is in its place, if it is being written.
-    pub fn wait_for_first_base(&self) {
-        if self.lacks_first_base() {
-            self.persistence.snapshots.wait_until_over();
+    pub fn wait_for_first_base(&self, engine: &Engine) {
+        if self.lacks_first_base(engine) {
+            engine.persistence.snapshots.wait_until_over();
         }
     }
 
     /// Returns whether there is to be an AOF and its first base is not in its place yet.
-    pub(in crate::engine::persistence) fn lacks_first_base(&self) -> bool {
-        let file = &self.persistence.aof;
-        let is_wanted = self.config.flag(Opt::Appendonly) && !self.lifecycle.readiness.has(Hindrance::Loading);
+    pub(in crate::engine::persistence) fn lacks_first_base(&self, engine: &Engine) -> bool {
+        let file = self;
+        let is_wanted = engine.config.flag(Opt::Appendonly) && !engine.lifecycle.readiness.has(Hindrance::Loading);
         is_wanted && (!file.is_open() || file.lacks_base())
     }
 
@@ -118,66 +117,66 @@ impl Engine {
     ///
     /// # Errors
     /// The reason why it cannot be begun.
-    pub fn switch_log(self: &Arc<Self>, is_on: bool) -> Result<(), String> {
-        let file = &self.persistence.aof;
-        if self.lifecycle.readiness.has(Hindrance::Loading) {
+    pub fn toggle(&self, engine: &Arc<Engine>, is_on: bool) -> Result<(), String> {
+        let file = self;
+        if engine.lifecycle.readiness.has(Hindrance::Loading) {
             return Ok(());
         }
         if !is_on {
-            return self.switch_log_off();
+            return self.toggle_off(engine);
         }
         file.end.wait_until_closed();
         if file.is_open() || file.has_starting() {
             return Ok(());
         }
-        if self.may_have_folder() {
+        if self.may_have_folder(engine) {
             // That thread may need locks that the caller has, so the caller does not wait for it: the base that follows it
             // opens the folder.
-            self.write_next(Purpose::Base);
+            engine.persistence.snapshots.write_next(engine, Purpose::Base);
             return Ok(());
         }
-        let folder = self.open_log_folder()?;
-        let waiting = folder.wait(self.journal.end()).map_err(|error| reason(&error))?;
+        let folder = self.open_folder(engine)?;
+        let waiting = folder.wait(engine.journal.end()).map_err(|error| reason(&error))?;
         file.set_starting(waiting);
-        if self.start_snapshot(Purpose::Base, Instant::now(), &mut None).is_err() {
-            self.write_next(Purpose::Base);
+        if engine.persistence.snapshots.start(engine, Purpose::Base, Instant::now(), &mut None).is_err() {
+            engine.persistence.snapshots.write_next(engine, Purpose::Base);
         }
         Ok(())
     }
 
     /// Whether a thread of this engine may have the folder of the log although no log is open: it writes a base, perhaps one
     /// that is given up.
-    fn may_have_folder(&self) -> bool {
-        let running = self.persistence.snapshots.status().running;
-        self.persistence.aof.end.is_begun() || running.is_some_and(|(purpose, _)| purpose == Purpose::Base)
+    fn may_have_folder(&self, engine: &Engine) -> bool {
+        let running = engine.persistence.snapshots.status().running;
+        self.end.is_begun() || running.is_some_and(|(purpose, _)| purpose == Purpose::Base)
     }
 
     /// Begins an AOF with the present data, while no client is served.
     ///
     /// # Errors
     /// The reason why it cannot be begun.
-    pub fn write_first_base(&self, waiting: AofWriter) -> Result<(), String> {
-        let snapshots = &self.persistence.snapshots;
-        self.persistence.aof.set_starting(waiting);
+    pub fn write_first_base(&self, engine: &Engine, waiting: AofWriter) -> Result<(), String> {
+        let snapshots = &engine.persistence.snapshots;
+        self.set_starting(waiting);
         snapshots
             .begin(Purpose::Base, Instant::now(), &mut None)
             .map_err(|_| "a snapshot is being written".to_owned())?;
-        if self.write_snapshot(Purpose::Base) {
+        if engine.persistence.snapshots.write(engine, Purpose::Base) {
             return Ok(());
         }
         Err("The append-only file cannot be begun: its first base could not be written".into())
     }
 
     /// Keeps an AOF for the next base if its first base could not be written, and schedules that base.
-    pub(in crate::engine::persistence) fn begin_log_again(&self) {
-        if let Some(log) = self.drop_log_if(|_| true) {
-            match Folder::from(log).wait_anew(self.journal.end(), std::process::id()) {
-                Ok(log) => self.keep_starting(log),
+    pub(in crate::engine::persistence) fn begin_again(&self, engine: &Engine) {
+        if let Some(log) = self.drop_if(engine, |_| true) {
+            match Folder::from(log).wait_anew(engine.journal.end(), std::process::id()) {
+                Ok(log) => self.keep_starting(engine, log),
                 Err(not) => log::warning(&format!("The append-only file cannot be begun: {}", not.error)),
             }
         }
-        if self.config.flag(Opt::Appendonly) {
-            self.persistence.snapshots.schedule(Purpose::Base);
+        if engine.config.flag(Opt::Appendonly) {
+            engine.persistence.snapshots.schedule(Purpose::Base);
         }
     }
 
@@ -185,82 +184,87 @@ impl Engine {
     ///
     /// # Errors
     /// The reason why it cannot be begun now. The caller is to retry.
-    pub(in crate::engine::persistence) fn take_starting_log(&self) -> Result<Option<AofWriter>, String> {
-        let file = &self.persistence.aof;
+    pub(in crate::engine::persistence) fn take_starting_or_begin(
+        &self,
+        engine: &Engine,
+    ) -> Result<Option<AofWriter>, String> {
+        let file = self;
         let starting = file.take_starting();
-        if starting.is_some() || file.is_open() || !self.config.flag(Opt::Appendonly) {
+        if starting.is_some() || file.is_open() || !engine.config.flag(Opt::Appendonly) {
             return Ok(starting);
         }
-        let begun =
-            self.open_log_folder().and_then(|folder| folder.wait(self.journal.end()).map_err(|error| reason(&error)));
-        begun.map(Some).inspect_err(|_| self.persistence.snapshots.schedule(Purpose::Base))
+        let begun = self
+            .open_folder(engine)
+            .and_then(|folder| folder.wait(engine.journal.end()).map_err(|error| reason(&error)));
+        begun.map(Some).inspect_err(|_| engine.persistence.snapshots.schedule(Purpose::Base))
     }
 
     /// Checks whether the AOF's files are as they were written. If another process has removed or changed one, the next start
     /// would not find the data that is written to it: then a new AOF is begun with all data. For a thread of the open AOF.
-    pub(in crate::engine::persistence) fn look_after_log(&self) {
+    pub(in crate::engine::persistence) fn look_after(&self, engine: &Engine) {
         let mut tampering = None;
-        let dropped = self.drop_log_if(|log| {
+        let dropped = self.drop_if(engine, |log| {
             tampering = log.tampering();
             tampering.is_some()
         });
         let (Some(log), Some(tampering)) = (dropped, tampering) else { return };
         log::warning(&format!("{tampering}. The next start could not read it, so the log is begun anew with all data"));
-        if let Some(log) = self.begin_as_soon_as_possible(Folder::from(log)) {
-            self.keep_starting(log);
-            self.write_base_next();
+        if let Some(log) = self.begin_as_soon_as_possible(engine, Folder::from(log)) {
+            self.keep_starting(engine, log);
+            self.write_base_next(engine);
         }
     }
 
     /// Begins a log in this folder, and refuses writes until that can be done; none when it is not wanted any more.
-    fn begin_as_soon_as_possible(&self, mut folder: Folder) -> Option<AofWriter> {
-        let opening = self.persistence.aof.opening();
+    fn begin_as_soon_as_possible(&self, engine: &Engine, mut folder: Folder) -> Option<AofWriter> {
+        let opening = self.opening();
         let begun = loop {
-            let error = match folder.wait_anew(self.journal.end(), std::process::id()) {
+            let error = match folder.wait_anew(engine.journal.end(), std::process::id()) {
                 Ok(log) => break Some(log),
                 Err(not) => {
                     folder = not.folder;
                     not.error
                 }
             };
-            self.note_log_fails("beginning", &io::Error::other(error.to_string()));
-            if !self.persistence.aof.wait_for_close(opening, TRY_AGAIN) || !self.config.flag(Opt::Appendonly) {
+            self.note_fails(engine, "beginning", &io::Error::other(error.to_string()));
+            if !self.wait_for_close(opening, TRY_AGAIN) || !engine.config.flag(Opt::Appendonly) {
                 break None;
             }
         };
-        self.note_log_works();
+        self.note_works(engine);
         begun
     }
 
     /// Starts the base that an AOF begins with. A running snapshot comes first, and may be that base.
-    fn write_base_next(&self) {
-        let engine = self.handle();
+    fn write_base_next(&self, engine: &Engine) {
+        let own = engine.handle();
         let mut then: Option<WhenDone> = Some(Box::new(move |_| {
-            if engine.persistence.aof.has_starting()
-                && engine.start_snapshot(Purpose::Base, Instant::now(), &mut None).is_err()
+            let persistence = &own.persistence;
+            if persistence.aof.has_starting()
+                && persistence.snapshots.start(&own, Purpose::Base, Instant::now(), &mut None).is_err()
             {
-                engine.write_next(Purpose::Base);
+                persistence.snapshots.write_next(&own, Purpose::Base);
             }
         }));
-        if !self.persistence.snapshots.follow(&mut then) {
+        if !engine.persistence.snapshots.follow(&mut then) {
             then.into_iter().for_each(|then| then(true));
         }
     }
 
     /// Keeps an AOF for the next base, unless it has been switched off in between.
-    pub(in crate::engine::persistence) fn keep_starting(&self, log: AofWriter) {
-        let file = &self.persistence.aof;
+    pub(in crate::engine::persistence) fn keep_starting(&self, engine: &Engine, log: AofWriter) {
+        let file = self;
         file.set_starting(log);
         // The thread that switches the AOF off sets the option first, and looks for this AOF then.
-        if !self.config.flag(Opt::Appendonly) {
+        if !engine.config.flag(Opt::Appendonly) {
             drop(file.take_starting());
         }
     }
 
     /// Starts a thread that writes and syncs the AOF to its end, and waits for a base that is given up.
-    fn switch_log_off(self: &Arc<Self>) -> Result<(), String> {
-        let (file, snapshots) = (&self.persistence.aof, &self.persistence.snapshots);
-        self.refuse_sync_waiters();
+    fn toggle_off(&self, engine: &Arc<Engine>) -> Result<(), String> {
+        let (file, snapshots) = (self, &engine.persistence.snapshots);
+        engine.persistence.refuse_sync_waiters(engine);
         let pending = Pending::default();
         let given_up = pending.ending();
         let mut tell: Option<WhenDone> = Some(Box::new(move |_| drop(pending)));
@@ -276,12 +280,11 @@ impl Engine {
             file.next_opening();
         }
         file.end.begin();
-        let engine = Arc::clone(self);
-        let started = self.detach_thread("log-close", move || {
+        let started = engine.detach_thread("log-close", move |engine| {
             let file = &engine.persistence.aof;
             let mut end = End { file, is_closed: false };
             if file.is_open() {
-                _ = engine.close_log_and_tell();
+                _ = engine.persistence.aof.close_and_tell(engine);
             }
             end.note_closed();
             given_up.wait();
@@ -298,6 +301,7 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
+    use crate::loading;
     use sleeve_disk::disk::memory::MemoryDisk;
 
     use super::*;
@@ -308,19 +312,19 @@ mod tests {
     #[test]
     fn a_log_for_which_there_was_no_thread_begins_when_there_is_one() {
         let engine = Engine::begin(Config::default(), Origin::of_machine().on(Arc::new(MemoryDisk::new())));
-        engine.load().expect("there is nothing");
+        loading::load(&engine).expect("there is nothing");
         engine.config.assign(Opt::Appendonly, &[b"yes"]).expect("an option of the table");
-        refusal::after(0, || engine.switch_log(true)).expect("the folder is there");
+        refusal::after(0, || engine.persistence.aof.toggle(&engine, true)).expect("the folder is there");
         assert_begins(&engine);
     }
 
     #[test]
     fn an_aof_that_cannot_begin_after_the_loading_begins_later() {
         let engine = Engine::begin(Config::default(), Origin::of_machine().on(Arc::new(MemoryDisk::new())));
-        engine.load().expect("there is nothing");
-        let other = engine.open_log_folder().expect("nobody has it");
+        loading::load(&engine).expect("there is nothing");
+        let other = engine.persistence.aof.open_folder(&engine).expect("nobody has it");
         engine.config.assign(Opt::Appendonly, &[b"yes"]).expect("an option of the table");
-        engine.end_loading();
+        loading::end(&engine);
         drop(other);
         assert_begins(&engine);
     }
@@ -332,11 +336,11 @@ mod tests {
         while !engine.persistence.aof.is_open() {
             assert!(std::time::Instant::now() < deadline, "it does not begin");
             // As the ticking worker does.
-            engine.follow_file_rules(Instant::now());
+            engine.persistence.snapshots.follow_file_rules(engine, Instant::now());
             std::thread::yield_now();
         }
         engine.persistence.snapshots.wait_until_over();
         assert!(!engine.persistence.aof.lacks_base());
-        engine.end_log();
+        engine.persistence.aof.finish(engine);
     }
 }

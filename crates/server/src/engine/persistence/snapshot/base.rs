@@ -15,145 +15,145 @@ use super::walk::ABORTED;
 use crate::config::Opt;
 use crate::config::value::reason;
 use crate::engine::Engine;
+use crate::engine::persistence::snapshot::walk;
+use crate::engine::replication::resume;
 use crate::host::waiting;
 
 /// The interval at which a snapshot thread that waits for an unwritable AOF checks it again.
 const SWITCH_TICK: Duration = Duration::from_millis(5);
 
-impl Engine {
-    /// Writes a base of the AOF: the first, a new, or a lone one.
-    pub(in crate::engine::persistence) fn write_base(&self) -> Result<u64, String> {
-        let starting = self.take_starting_log()?;
-        if starting.is_none() && !self.persistence.aof.is_open() {
-            return self.write_lone_base();
-        }
-        let is_first = starting.is_some();
-        self.write_base_of_log(starting).inspect_err(|_| {
-            if is_first {
-                self.begin_log_again();
-            } else {
-                // Its increment, if nothing was written to it.
-                self.remove_history();
-            }
-        })
+/// Writes a base of the AOF: the first, a new, or a lone one.
+pub(in crate::engine::persistence) fn write_base(engine: &Engine) -> Result<u64, String> {
+    let starting = engine.persistence.aof.take_starting_or_begin(engine)?;
+    if starting.is_none() && !engine.persistence.aof.is_open() {
+        return write_lone_base(engine);
     }
-
-    /// Writes a new base of the open AOF, or the first one of this AOF.
-    fn write_base_of_log(&self, mut starting: Option<AofWriter>) -> Result<u64, String> {
-        let file = &self.persistence.aof;
-        let failed = |doing: &str, error: io::Error| format!("cannot {doing}: {}", reason(&error));
-        let gone = || "the log was closed meanwhile".to_owned();
-        // `dir` may be another by now.
-        let unfinished = |log: &AofWriter| log.unfinished_base(&self.identity.mark());
-        let temporary = starting.as_ref().map(unfinished).or_else(|| file.with(|open| unfinished(&open.log)));
-        let temporary = temporary.ok_or_else(gone)?;
-        let is_first = starting.is_some();
-        let mut rotated = None;
+    let is_first = starting.is_some();
+    write_base_of_log(engine, starting).inspect_err(|_| {
         if is_first {
-            // The end that an older AOF in this folder has noted belongs to other data.
-            self.take_closing_place();
+            engine.persistence.aof.begin_again(engine);
         } else {
-            let rotation = file.with(|open| open.log.rotation()).ok_or_else(gone)?;
-            rotated = Some(rotation.run().map_err(|error| failed("begin a new increment", error))?);
+            // Its increment, if nothing was written to it.
+            engine.persistence.aof.remove_history(engine);
         }
-        let past_end = starting.as_ref().map_or(Ok(0), AofWriter::past_end).map_err(|error| unreadable(&error))?;
-        let begun = self.begin_snapshot(past_end, |offset| match (starting.take(), rotated.take()) {
-            (Some(mut log), _) => {
-                log.begin_at(offset);
-                self.open_log_at_instant(log).map_err(|error| failed("start the log's threads", error))
-            }
-            (None, Some(rotated)) => self.order_switch(offset, rotated).ok_or_else(gone),
-            (None, None) => Ok(()),
-        });
-        if let Some(log) = starting {
-            // The instant was not reached: the AOF begins with the next base.
-            self.keep_starting(log);
-        }
-        if let Some(rotated) = rotated {
-            file.with(|open| open.log.discard(rotated));
-        }
-        let begun = begun?;
-        if is_first && !self.config.flag(Opt::Appendonly) {
-            // The client that switched the AOF off may have found none yet.
-            return Err(gone());
-        }
-        let (changes, stands_for) = (begun.changes, begun.offset);
-        let (form, format) = match self.config.flag(Opt::AofUseRdbPreamble) {
-            true => (SnapshotForm::Base, BaseFormat::Rdb),
-            false => {
-                let options = file.with(|open| {
-                    self.set_log_options(&mut open.log);
-                    open.log.base_options()
-                });
-                let options = options.ok_or_else(gone)?;
-                (SnapshotForm::Requests(options), BaseFormat::Aof)
-            }
-        };
-        self.write_to(&temporary, begun, form)?;
-        let put_in_place = || {
-            let since = if is_first { 0 } else { self.wait_for_switch()? };
-            let base = NewBase { file: temporary.clone(), format, stands_for };
-            let rewrite = file.with(|open| open.log.rewrite(base, since)).ok_or_else(gone)?;
-            let rewritten = rewrite.and_then(|rewrite| rewrite.run());
-            rewritten.map_err(|error| failed("put the new base in its place", error))
-        };
-        let rewritten = put_in_place().inspect_err(|_| _ = self.persistence.disk.remove(&temporary))?;
-        file.with(|open| {
-            open.log.rewritten(rewritten);
-            file.note_base();
-            // The data that the base stands for is on the disk without a sync of the increments.
-            self.note_synced(open);
-        });
-        self.tell_synced();
-        self.remove_history();
-        Ok(changes)
-    }
+    })
+}
 
-    /// Switches the journal to this increment, which begins with a SELECT, from this instant on. Returns none where there is
-    /// no AOF.
-    fn order_switch(&self, offset: u64, rotated: Rotated) -> Option<()> {
-        let database = self.journal.copied_database();
-        self.journal.forget_database();
-        self.persistence.aof.switch().map(|switch| switch.order(offset, rotated, database))
+/// Writes a new base of the open AOF, or the first one of this AOF.
+fn write_base_of_log(engine: &Engine, mut starting: Option<AofWriter>) -> Result<u64, String> {
+    let file = &engine.persistence.aof;
+    let failed = |doing: &str, error: io::Error| format!("cannot {doing}: {}", reason(&error));
+    let gone = || "the log was closed meanwhile".to_owned();
+    // `dir` may be another by now.
+    let unfinished = |log: &AofWriter| log.unfinished_base(&engine.identity.mark());
+    let temporary = starting.as_ref().map(unfinished).or_else(|| file.with(|open| unfinished(&open.log)));
+    let temporary = temporary.ok_or_else(gone)?;
+    let is_first = starting.is_some();
+    let mut rotated = None;
+    if is_first {
+        // The end that an older AOF in this folder has noted belongs to other data.
+        resume::take_closing_place(engine);
+    } else {
+        let rotation = file.with(|open| open.log.rotation()).ok_or_else(gone)?;
+        rotated = Some(rotation.run().map_err(|error| failed("begin a new increment", error))?);
     }
-
-    /// Writes a base that nothing is appended to, because the AOF is switched off.
-    fn write_lone_base(&self) -> Result<u64, String> {
-        self.persistence.aof.end.wait_until_closed();
-        // The folder is there, and no other AOF uses it.
-        let past_end = self.open_log_folder()?.past_end().map_err(|error| unreadable(&error))?;
-        let temporary = self.log_options().unfinished_base(&self.identity.mark());
-        let begun = self.begin_snapshot(past_end, |_| Ok(()))?;
-        let (changes, stands_for) = (begun.changes, begun.offset);
-        let (form, format) = match self.config.flag(Opt::AofUseRdbPreamble) {
-            true => (SnapshotForm::Base, BaseFormat::Rdb),
-            false => (SnapshotForm::Requests(self.log_options()), BaseFormat::Aof),
-        };
-        self.write_to(&temporary, begun, form)?;
+    let past_end = starting.as_ref().map_or(Ok(0), AofWriter::past_end).map_err(|error| unreadable(&error))?;
+    let begun = walk::begin(engine, past_end, |offset| match (starting.take(), rotated.take()) {
+        (Some(mut log), _) => {
+            log.begin_at(offset);
+            file.open_at_instant(engine, log).map_err(|error| failed("start the log's threads", error))
+        }
+        (None, Some(rotated)) => order_switch(engine, offset, rotated).ok_or_else(gone),
+        (None, None) => Ok(()),
+    });
+    if let Some(log) = starting {
+        // The instant was not reached: the AOF begins with the next base.
+        file.keep_starting(engine, log);
+    }
+    if let Some(rotated) = rotated {
+        file.with(|open| open.log.discard(rotated));
+    }
+    let begun = begun?;
+    if is_first && !engine.config.flag(Opt::Appendonly) {
+        // The client that switched the AOF off may have found none yet.
+        return Err(gone());
+    }
+    let (changes, stands_for) = (begun.changes, begun.offset);
+    let (form, format) = match engine.config.flag(Opt::AofUseRdbPreamble) {
+        true => (SnapshotForm::Base, BaseFormat::Rdb),
+        false => {
+            let options = file.with(|open| {
+                file.set_options(engine, &mut open.log);
+                open.log.base_options()
+            });
+            let options = options.ok_or_else(gone)?;
+            (SnapshotForm::Requests(options), BaseFormat::Aof)
+        }
+    };
+    walk::write_to(engine, &temporary, begun, form)?;
+    let put_in_place = || {
+        let since = if is_first { 0 } else { wait_for_switch(engine)? };
         let base = NewBase { file: temporary.clone(), format, stands_for };
-        let replaced = self.open_log_folder().and_then(|folder| {
-            folder.replace(&base, self.config.flag(Opt::AofDisableAutoGc)).map_err(|error| reason(&error))
-        });
-        replaced.map_err(|why| {
-            _ = self.persistence.disk.remove(&temporary);
-            format!("cannot put the new base in its place: {why}")
-        })?;
-        Ok(changes)
-    }
+        let rewrite = file.with(|open| open.log.rewrite(base, since)).ok_or_else(gone)?;
+        let rewritten = rewrite.and_then(|rewrite| rewrite.run());
+        rewritten.map_err(|error| failed("put the new base in its place", error))
+    };
+    let rewritten = put_in_place().inspect_err(|_| _ = engine.persistence.disk.remove(&temporary))?;
+    file.with(|open| {
+        open.log.rewritten(rewritten);
+        file.note_base();
+        // The data that the base stands for is on the disk without a sync of the increments.
+        file.note_synced(engine, open);
+    });
+    engine.persistence.tell_synced(engine);
+    file.remove_history(engine);
+    Ok(changes)
+}
 
-    /// Waits until the journal goes into the new increment; its number.
-    fn wait_for_switch(&self) -> Result<i64, String> {
-        loop {
-            // An AOF that cannot be written is retried by its own thread, and less often than this loop runs.
-            if !self.persistence.fails() {
-                self.write_log();
-            }
-            match self.persistence.aof.switch().map(|switch| switch.take_outcome()) {
-                None => return Err("the log was closed meanwhile".into()),
-                Some(Some(switched)) => return switched.map_err(|error| reason(&error)),
-                Some(None) if self.persistence.snapshots.is_aborted() => return Err(ABORTED.into()),
-                Some(None) => waiting::sleep(SWITCH_TICK),
-            }
+/// Switches the journal to this increment, which begins with a SELECT, from this instant on. Returns none where there is
+/// no AOF.
+fn order_switch(engine: &Engine, offset: u64, rotated: Rotated) -> Option<()> {
+    let database = engine.journal.copied_database();
+    engine.journal.forget_database();
+    engine.persistence.aof.switch().map(|switch| switch.order(offset, rotated, database))
+}
+
+/// Writes a base that nothing is appended to, because the AOF is switched off.
+fn write_lone_base(engine: &Engine) -> Result<u64, String> {
+    engine.persistence.aof.end.wait_until_closed();
+    // The folder is there, and no other AOF uses it.
+    let past_end = engine.persistence.aof.open_folder(engine)?.past_end().map_err(|error| unreadable(&error))?;
+    let temporary = engine.persistence.aof.options(engine).unfinished_base(&engine.identity.mark());
+    let begun = walk::begin(engine, past_end, |_| Ok(()))?;
+    let (changes, stands_for) = (begun.changes, begun.offset);
+    let (form, format) = match engine.config.flag(Opt::AofUseRdbPreamble) {
+        true => (SnapshotForm::Base, BaseFormat::Rdb),
+        false => (SnapshotForm::Requests(engine.persistence.aof.options(engine)), BaseFormat::Aof),
+    };
+    walk::write_to(engine, &temporary, begun, form)?;
+    let base = NewBase { file: temporary.clone(), format, stands_for };
+    let replaced = engine.persistence.aof.open_folder(engine).and_then(|folder| {
+        folder.replace(&base, engine.config.flag(Opt::AofDisableAutoGc)).map_err(|error| reason(&error))
+    });
+    replaced.map_err(|why| {
+        _ = engine.persistence.disk.remove(&temporary);
+        format!("cannot put the new base in its place: {why}")
+    })?;
+    Ok(changes)
+}
+
+/// Waits until the journal goes into the new increment; its number.
+fn wait_for_switch(engine: &Engine) -> Result<i64, String> {
+    loop {
+        // An AOF that cannot be written is retried by its own thread, and less often than this loop runs.
+        if !engine.persistence.fails() {
+            engine.persistence.aof.write(engine);
+        }
+        match engine.persistence.aof.switch().map(|switch| switch.take_outcome()) {
+            None => return Err("the log was closed meanwhile".into()),
+            Some(Some(switched)) => return switched.map_err(|error| reason(&error)),
+            Some(None) if engine.persistence.snapshots.is_aborted() => return Err(ABORTED.into()),
+            Some(None) => waiting::sleep(SWITCH_TICK),
         }
     }
 }

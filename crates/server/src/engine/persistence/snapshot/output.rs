@@ -43,73 +43,71 @@ pub enum SnapshotOutput {
     Requests(Box<Requests>),
 }
 
-impl Engine {
-    /// Begins to write a snapshot that stands for the journal up to an offset, and for this place in the stream to replicas, if
-    /// there is one.
-    pub(in crate::engine::persistence) fn begin_output(
-        &self,
-        form: SnapshotForm,
-        snapshot: &Snapshot,
-        (offset, place): (u64, Option<Place>),
-        now: Instant,
-    ) -> Result<SnapshotOutput, String> {
-        let now_s = now.wall_ms() / 1_000;
-        let is_log_base = matches!(form, SnapshotForm::Base);
-        let (version, filter) = match form {
-            SnapshotForm::File | SnapshotForm::Base => (self.snapshot_version(snapshot), RdbFilter::All),
-            SnapshotForm::Replicas(form) => (version_for(form, snapshot)?, form.filter),
-            SnapshotForm::Requests(options) => {
-                return Ok(SnapshotOutput::Requests(Box::new(Requests::begin(&options, offset, now_s))));
-            }
-        };
-        let mut writer = Writer::new(self.snapshot_format(version));
-        writer.about(&About {
-            server_version: crate::REDIS_VERSION,
-            written_s: now_s,
-            used_memory: self.used_bytes(),
-            is_log_base,
-        });
-        if is_log_base {
-            writer.aux(BASE_OFFSET_FIELD, offset.to_string().as_bytes());
+/// Begins to write a snapshot that stands for the journal up to an offset, and for this place in the stream to replicas, if
+/// there is one.
+pub(in crate::engine::persistence) fn begin_output(
+    engine: &Engine,
+    form: SnapshotForm,
+    snapshot: &Snapshot,
+    (offset, place): (u64, Option<Place>),
+    now: Instant,
+) -> Result<SnapshotOutput, String> {
+    let now_s = now.wall_ms() / 1_000;
+    let is_log_base = matches!(form, SnapshotForm::Base);
+    let (version, filter) = match form {
+        SnapshotForm::File | SnapshotForm::Base => (snapshot_version(engine, snapshot), RdbFilter::All),
+        SnapshotForm::Replicas(form) => (version_for(form, snapshot)?, form.filter),
+        SnapshotForm::Requests(options) => {
+            return Ok(SnapshotOutput::Requests(Box::new(Requests::begin(&options, offset, now_s))));
         }
-        if let Some(place) = place {
-            place.write(&mut writer);
-        }
-        match filter {
-            RdbFilter::All => {}
-            RdbFilter::Functions => return Ok(SnapshotOutput::Functions(Box::new(writer))),
-            RdbFilter::Nothing => return Ok(SnapshotOutput::Nothing(Box::new(writer))),
-        }
-        let snapshot_writer = SnapshotWriter::new(snapshot.sizes());
-        Ok(SnapshotOutput::Rdb(Box::new(writer), snapshot_writer, self.access_shown(now)))
+    };
+    let mut writer = Writer::new(snapshot_format(engine, version));
+    writer.about(&About {
+        server_version: crate::REDIS_VERSION,
+        written_s: now_s,
+        used_memory: engine.used_bytes(),
+        is_log_base,
+    });
+    if is_log_base {
+        writer.aux(BASE_OFFSET_FIELD, offset.to_string().as_bytes());
     }
-
-    /// Returns the version of the format that the options ask for.
-    fn snapshot_version(&self, snapshot: &Snapshot) -> Version {
-        match (snapshot.has_timed_fields(), snapshot.needs_newest_format(), self.config.number(Opt::RdbFormat)) {
-            (false, false, _) => Version::Ten,
-            (true, false, 0) => Version::Twelve,
-            (_, true, 0) => Version::Thirteen,
-            _ => Version::Valkey80,
-        }
+    if let Some(place) = place {
+        place.write(&mut writer);
     }
-
-    /// Returns the format of a snapshot of this version, as the options say.
-    fn snapshot_format(&self, version: Version) -> Format {
-        let (is_compressing, is_summing) = (self.config.flag(Opt::Rdbcompression), self.config.flag(Opt::Rdbchecksum));
-        Format { version, is_compressing, is_summing }
+    match filter {
+        RdbFilter::All => {}
+        RdbFilter::Functions => return Ok(SnapshotOutput::Functions(Box::new(writer))),
+        RdbFilter::Nothing => return Ok(SnapshotOutput::Nothing(Box::new(writer))),
     }
+    let snapshot_writer = SnapshotWriter::new(snapshot.sizes());
+    Ok(SnapshotOutput::Rdb(Box::new(writer), snapshot_writer, access_shown(engine, now)))
+}
 
-    /// Returns the usage data of keys that is written: the one that the server evicts by, as in Redis.
-    fn access_shown(&self, now: Instant) -> Box<dyn Fn(u32) -> Access + Send> {
-        let policy = self.config.maxmemory_policy();
-        if policy.is_lfu() {
-            Box::new(|clock| Access::Frequency(clock as u8))
-        } else if policy.is_lru() {
-            Box::new(move |clock| Access::Idle(u64::from(key_clock::idle_s(clock, now))))
-        } else {
-            Box::new(|_| Access::Unknown)
-        }
+/// Returns the version of the format that the options ask for.
+fn snapshot_version(engine: &Engine, snapshot: &Snapshot) -> Version {
+    match (snapshot.has_timed_fields(), snapshot.needs_newest_format(), engine.config.number(Opt::RdbFormat)) {
+        (false, false, _) => Version::Ten,
+        (true, false, 0) => Version::Twelve,
+        (_, true, 0) => Version::Thirteen,
+        _ => Version::Valkey80,
+    }
+}
+
+/// Returns the format of a snapshot of this version, as the options say.
+fn snapshot_format(engine: &Engine, version: Version) -> Format {
+    let (is_compressing, is_summing) = (engine.config.flag(Opt::Rdbcompression), engine.config.flag(Opt::Rdbchecksum));
+    Format { version, is_compressing, is_summing }
+}
+
+/// Returns the usage data of keys that is written: the one that the server evicts by, as in Redis.
+fn access_shown(engine: &Engine, now: Instant) -> Box<dyn Fn(u32) -> Access + Send> {
+    let policy = engine.config.maxmemory_policy();
+    if policy.is_lfu() {
+        Box::new(|clock| Access::Frequency(clock as u8))
+    } else if policy.is_lru() {
+        Box::new(move |clock| Access::Idle(u64::from(key_clock::idle_s(clock, now))))
+    } else {
+        Box::new(|_| Access::Unknown)
     }
 }
 

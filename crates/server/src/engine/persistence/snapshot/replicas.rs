@@ -18,6 +18,8 @@ use super::walk::{ABORTED, Begun};
 use crate::config::Opt;
 use crate::config::value::reason;
 use crate::engine::Engine;
+use crate::engine::persistence::snapshot::walk;
+use crate::engine::replication::primary;
 use crate::engine::replication::{Replica, Transfer};
 use crate::host::clock;
 use crate::host::log;
@@ -32,188 +34,184 @@ const PATIENCE_MS: u64 = 1_000;
 /// The interval at which the snapshot thread checks whether others wait.
 const LOOK: Duration = Duration::from_millis(20);
 
-impl Engine {
-    /// Writes a snapshot for the replicas that wait for one and can load the same; the changes that it has.
-    pub(in crate::engine::persistence) fn write_for_replicas(&self) -> Result<u64, String> {
-        let waiting = self.replication.replicas.all();
-        let waiting: Vec<_> = waiting.into_iter().filter(|replica| replica.waits_since_ms().is_some()).collect();
-        let Some(first) = waiting.first() else { return Ok(0) };
-        let form = first.told.lock().form();
-        let is_streamed = self.config.flag(Opt::ReplDisklessSync) && first.told.lock().finds_end;
-        let is_meant = |replica: &&Arc<Replica>| {
-            let told = replica.told.lock();
-            told.form() == form && (!is_streamed || told.finds_end)
-        };
-        let meant: Vec<_> = waiting.iter().filter(is_meant).cloned().collect();
-        let target = if is_streamed { "replicas sockets" } else { "disk" };
-        log::notice(&format!("Starting BGSAVE for SYNC with target: {target}"));
-        let mut transfer = None;
-        let begun = self.begin_snapshot(0, |offset| {
-            self.journal.keep_backlog(self.config.memory(Opt::ReplBacklogSize));
-            self.journal.forget_database();
-            let mark = is_streamed.then(|| self.new_replication_id());
-            let begun = Arc::new(Transfer::new((self.replication.ids.id(), offset), form, mark));
-            for replica in &meant {
-                let follows = !replica.told.lock().snapshot_only;
-                let follower = if follows { self.journal.follow(offset) } else { None };
-                replica.load(&begun, follower);
+/// Writes a snapshot for the replicas that wait for one and can load the same; the changes that it has.
+pub(in crate::engine::persistence) fn write_for_replicas(engine: &Engine) -> Result<u64, String> {
+    let waiting = engine.replication.replicas.all();
+    let waiting: Vec<_> = waiting.into_iter().filter(|replica| replica.waits_since_ms().is_some()).collect();
+    let Some(first) = waiting.first() else { return Ok(0) };
+    let form = first.told.lock().form();
+    let is_streamed = engine.config.flag(Opt::ReplDisklessSync) && first.told.lock().finds_end;
+    let is_meant = |replica: &&Arc<Replica>| {
+        let told = replica.told.lock();
+        told.form() == form && (!is_streamed || told.finds_end)
+    };
+    let meant: Vec<_> = waiting.iter().filter(is_meant).cloned().collect();
+    let target = if is_streamed { "replicas sockets" } else { "disk" };
+    log::notice(&format!("Starting BGSAVE for SYNC with target: {target}"));
+    let mut transfer = None;
+    let begun = walk::begin(engine, 0, |offset| {
+        engine.journal.keep_backlog(engine.config.memory(Opt::ReplBacklogSize));
+        engine.journal.forget_database();
+        let mark = is_streamed.then(|| primary::new_replication_id(engine));
+        let begun = Arc::new(Transfer::new((engine.replication.ids.id(), offset), form, mark));
+        for replica in &meant {
+            let follows = !replica.told.lock().snapshot_only;
+            let follower = if follows { engine.journal.follow(offset) } else { None };
+            replica.load(&begun, follower);
+        }
+        transfer = Some(begun);
+        Ok(())
+    })?;
+    let Some(transfer) = transfer else { return Err(ABORTED.into()) };
+    let what = if is_streamed { "RDB transfer" } else { "saving" };
+    log::notice(&format!("Background {what} started by pid {}", std::process::id()));
+    // The replicas are sent the offset at which it begins.
+    meant.iter().for_each(|replica| replica.client.mailbox.post(Letter::Stream));
+    let changes = begun.changes;
+    let written = match is_streamed {
+        true => stream_to_replicas(engine, &transfer, begun),
+        false => file_for_replicas(engine, &transfer, begun),
+    };
+    let taking = transfer.takers().len();
+    // In Redis's words, for which there are scripts: there is neither a pipe nor a child.
+    match (is_streamed, &written) {
+        (true, Ok(())) => {
+            log::notice(&format!("Diskless rdb transfer, done reading from pipe, {taking} replicas still up."));
+        }
+        (true, Err(_)) if taking == 0 => {
+            log::notice("Diskless rdb transfer, last replica dropped, killing fork child.");
+        }
+        _ => {}
+    }
+    transfer.end(written.is_ok());
+    if written.is_err() {
+        // Also the replicas that do not read, and so would not learn of it.
+        transfer.takers().iter().for_each(|(client, ..)| close_replica(engine, *client));
+    }
+    written.map(|()| changes)
+}
+
+/// Writes the snapshot into a file, from which it is sent. The file is private to the transfer.
+fn file_for_replicas(engine: &Engine, transfer: &Arc<Transfer>, begun: Begun) -> Result<(), String> {
+    let path = path_for_replicas(engine);
+    engine.replication.replicas.set_file(Some(transfer));
+    // The replicas that it was begun for may have gone before that.
+    primary::give_up_unwanted_file(engine);
+    let written = walk::write_to(engine, &path, begun, SnapshotForm::Replicas(transfer.form));
+    let written = written.and_then(|()| wait_for_log(engine, transfer));
+    engine.replication.replicas.set_file(None);
+    let opened = written.and_then(|()| {
+        let opened = engine.persistence.disk.open(&path, Open::Read).and_then(|file| Ok((file.size()?, file)));
+        opened.map_err(|error| format!("cannot read {}: {}", path.display(), reason(&error)))
+    });
+    // The open file stays readable.
+    _ = engine.persistence.disk.remove(&path);
+    let (length, file): (u64, Arc<dyn File>) = opened?;
+    transfer.set_file(file, length);
+    Ok(())
+}
+
+/// Returns the path of the file for replicas. The file has this name until it is opened for reading.
+fn path_for_replicas(engine: &Engine) -> PathBuf {
+    engine.persistence.snapshots.path(engine).with_file_name(format!("temp-repl-{}.rdb", engine.identity.mark()))
+}
+
+/// Puts the snapshot into the blocks of a transfer, or, once a replica is too slow, into a file.
+fn stream_to_replicas(engine: &Engine, transfer: &Transfer, begun: Begun) -> Result<(), String> {
+    let (mut file, mut waited_ms): (Option<Arc<dyn File>>, _) = (None, 0);
+    walk::give_out(engine, begun, SnapshotForm::Replicas(transfer.form), &mut |bytes| match &file {
+        Some(file) => {
+            let written = file.append(&[IoSlice::new(bytes)]);
+            written.map_err(|error| format!("cannot write a file for replicas: {}", reason(&error)))?;
+            transfer.grow_file(bytes.len());
+            nobody_left(&transfer.takers())
+        }
+        None => {
+            transfer.push(bytes.to_vec());
+            if holds_others_up(engine, transfer, &mut waited_ms)? {
+                file = go_on_in_file(engine, transfer);
             }
-            transfer = Some(begun);
             Ok(())
-        })?;
-        let Some(transfer) = transfer else { return Err(ABORTED.into()) };
-        let what = if is_streamed { "RDB transfer" } else { "saving" };
-        log::notice(&format!("Background {what} started by pid {}", std::process::id()));
-        // The replicas are sent the offset at which it begins.
-        meant.iter().for_each(|replica| replica.client.mailbox.post(Letter::Stream));
-        let changes = begun.changes;
-        let written = match is_streamed {
-            true => self.stream_to_replicas(&transfer, begun),
-            false => self.file_for_replicas(&transfer, begun),
-        };
-        let taking = transfer.takers().len();
-        // In Redis's words, for which there are scripts: there is neither a pipe nor a child.
-        match (is_streamed, &written) {
-            (true, Ok(())) => {
-                log::notice(&format!("Diskless rdb transfer, done reading from pipe, {taking} replicas still up."));
-            }
-            (true, Err(_)) if taking == 0 => {
-                log::notice("Diskless rdb transfer, last replica dropped, killing fork child.");
-            }
-            _ => {}
         }
-        transfer.end(written.is_ok());
-        if written.is_err() {
-            // Also the replicas that do not read, and so would not learn of it.
-            transfer.takers().iter().for_each(|(client, ..)| self.close_replica(*client));
+    })?;
+    wait_for_log(engine, transfer)
+}
+
+/// Waits until no replica lags by more than the buffer holds. Returns true if others would have to wait too long for
+/// that; `waited_ms` is how long they have waited so far.
+fn holds_others_up(engine: &Engine, transfer: &Transfer, waited_ms: &mut u64) -> Result<bool, String> {
+    let progress = &engine.persistence.snapshots.progress;
+    loop {
+        let takers = transfer.takers();
+        nobody_left(&takers)?;
+        if takers.iter().all(|(.., waits)| *waits <= BUFFER_BYTES) {
+            return Ok(false);
         }
-        written.map(|()| changes)
-    }
-
-    /// Writes the snapshot into a file, from which it is sent. The file is private to the transfer.
-    fn file_for_replicas(&self, transfer: &Arc<Transfer>, begun: Begun) -> Result<(), String> {
-        let path = self.path_for_replicas();
-        self.replication.replicas.set_file(Some(transfer));
-        // The replicas that it was begun for may have gone before that.
-        self.give_up_unwanted_file();
-        let written = self.write_to(&path, begun, SnapshotForm::Replicas(transfer.form));
-        let written = written.and_then(|()| self.wait_for_log(transfer));
-        self.replication.replicas.set_file(None);
-        let opened = written.and_then(|()| {
-            let opened = self.persistence.disk.open(&path, Open::Read).and_then(|file| Ok((file.size()?, file)));
-            opened.map_err(|error| format!("cannot read {}: {}", path.display(), reason(&error)))
-        });
-        // The open file stays readable.
-        _ = self.persistence.disk.remove(&path);
-        let (length, file): (u64, Arc<dyn File>) = opened?;
-        transfer.set_file(file, length);
-        Ok(())
-    }
-
-    /// Returns the path of the file for replicas. The file has this name until it is opened for reading.
-    fn path_for_replicas(&self) -> PathBuf {
-        self.snapshot_path().with_file_name(format!("temp-repl-{}.rdb", self.identity.mark()))
-    }
-
-    /// Puts the snapshot into the blocks of a transfer, or, once a replica is too slow, into a file.
-    fn stream_to_replicas(&self, transfer: &Transfer, begun: Begun) -> Result<(), String> {
-        let (mut file, mut waited_ms): (Option<Arc<dyn File>>, _) = (None, 0);
-        self.give_out(begun, SnapshotForm::Replicas(transfer.form), &mut |bytes| match &file {
-            Some(file) => {
-                let written = file.append(&[IoSlice::new(bytes)]);
-                written.map_err(|error| format!("cannot write a file for replicas: {}", reason(&error)))?;
-                transfer.grow_file(bytes.len());
-                nobody_left(&transfer.takers())
-            }
-            None => {
-                transfer.push(bytes.to_vec());
-                if self.holds_others_up(transfer, &mut waited_ms)? {
-                    file = self.go_on_in_file(transfer);
-                }
-                Ok(())
-            }
-        })?;
-        self.wait_for_log(transfer)
-    }
-
-    /// Waits until no replica lags by more than the buffer holds. Returns true if others would have to wait too long for
-    /// that; `waited_ms` is how long they have waited so far.
-    fn holds_others_up(&self, transfer: &Transfer, waited_ms: &mut u64) -> Result<bool, String> {
-        let progress = &self.persistence.snapshots.progress;
-        loop {
-            let takers = transfer.takers();
-            nobody_left(&takers)?;
-            if takers.iter().all(|(.., waits)| *waits <= BUFFER_BYTES) {
-                return Ok(false);
-            }
-            if self.persistence.snapshots.is_aborted() {
-                return Err(ABORTED.into());
-            }
-            let are_writers_near = progress.note_waits() >= self.config.memory(Opt::SnapshotMaxMemory) / 2;
-            if are_writers_near || *waited_ms >= PATIENCE_MS {
-                return Ok(true);
-            }
-            let has_idle = takers.iter().any(|(.., waits)| *waits == 0);
-            let before_ms = clock::monotonic_ms();
-            transfer.wait(LOOK);
-            if has_idle || self.has_snapshot_waiting() {
-                *waited_ms += clock::monotonic_ms() - before_ms;
-            }
+        if engine.persistence.snapshots.is_aborted() {
+            return Err(ABORTED.into());
+        }
+        let are_writers_near = progress.note_waits() >= engine.config.memory(Opt::SnapshotMaxMemory) / 2;
+        if are_writers_near || *waited_ms >= PATIENCE_MS {
+            return Ok(true);
+        }
+        let has_idle = takers.iter().any(|(.., waits)| *waits == 0);
+        let before_ms = clock::monotonic_ms();
+        transfer.wait(LOOK);
+        if has_idle || has_snapshot_waiting(engine) {
+            *waited_ms += clock::monotonic_ms() - before_ms;
         }
     }
+}
 
-    /// Sends the rest of a snapshot through a file, which is visible to its readers only. If no file can be created, the
-    /// replicas that are too slow are dropped.
-    fn go_on_in_file(&self, transfer: &Transfer) -> Option<Arc<dyn File>> {
-        let path = self.path_for_replicas();
-        match self.persistence.disk.open(&path, Open::Create) {
-            Ok(file) => {
-                _ = self.persistence.disk.remove(&path);
-                log::notice("Replicas are slower than others can wait: the rest of their snapshot goes by a file.");
-                transfer.go_on_in_file(Arc::clone(&file));
-                Some(file)
+/// Sends the rest of a snapshot through a file, which is visible to its readers only. If no file can be created, the
+/// replicas that are too slow are dropped.
+fn go_on_in_file(engine: &Engine, transfer: &Transfer) -> Option<Arc<dyn File>> {
+    let path = path_for_replicas(engine);
+    match engine.persistence.disk.open(&path, Open::Create) {
+        Ok(file) => {
+            _ = engine.persistence.disk.remove(&path);
+            log::notice("Replicas are slower than others can wait: the rest of their snapshot goes by a file.");
+            transfer.go_on_in_file(Arc::clone(&file));
+            Some(file)
+        }
+        Err(error) => {
+            for (client, ..) in transfer.takers().iter().filter(|(.., waits)| *waits > BUFFER_BYTES) {
+                log::warning(&format!(
+                    "A replica (client {client}) is slower than others can wait and is let go, because there can be no file \
+                     for it: {}",
+                    reason(&error)
+                ));
+                transfer.leave(*client);
+                close_replica(engine, *client);
             }
-            Err(error) => {
-                for (client, ..) in transfer.takers().iter().filter(|(.., waits)| *waits > BUFFER_BYTES) {
-                    log::warning(&format!(
-                        "A replica (client {client}) is slower than others can wait and is let go, because there can be no file \
-                         for it: {}",
-                        reason(&error)
-                    ));
-                    transfer.leave(*client);
-                    self.close_replica(*client);
-                }
-                None
-            }
+            None
         }
     }
+}
 
-    /// Waits until the data of the snapshot has outlived the process, as the options ask of replies.
-    fn wait_for_log(&self, transfer: &Transfer) -> Result<(), String> {
-        while !self.passes(transfer.offset) {
-            if self.persistence.snapshots.is_aborted() {
-                return Err(ABORTED.into());
-            }
-            nobody_left(&transfer.takers())?;
-            self.persistence.wait_for(transfer.offset, LOOK);
+/// Waits until the data of the snapshot has outlived the process, as the options ask of replies.
+fn wait_for_log(engine: &Engine, transfer: &Transfer) -> Result<(), String> {
+    while !engine.persistence.passes(engine, transfer.offset) {
+        if engine.persistence.snapshots.is_aborted() {
+            return Err(ABORTED.into());
         }
-        Ok(())
+        nobody_left(&transfer.takers())?;
+        engine.persistence.wait_for(transfer.offset, LOOK);
     }
+    Ok(())
+}
 
-    /// Returns whether other replicas, or a scheduled snapshot, wait for this snapshot to end.
-    fn has_snapshot_waiting(&self) -> bool {
-        let status = self.persistence.snapshots.status();
-        let replicas = self.replication.replicas.all();
-        status.file_scheduled
-            || status.base_scheduled
-            || replicas.iter().any(|replica| replica.waits_since_ms().is_some())
-    }
+/// Returns whether other replicas, or a scheduled snapshot, wait for this snapshot to end.
+fn has_snapshot_waiting(engine: &Engine) -> bool {
+    let status = engine.persistence.snapshots.status();
+    let replicas = engine.replication.replicas.all();
+    status.file_scheduled || status.base_scheduled || replicas.iter().any(|replica| replica.waits_since_ms().is_some())
+}
 
-    /// Closes the connection of a replica.
-    fn close_replica(&self, client: u64) {
-        if let Some(client) = self.clients.list.find(client) {
-            client.mailbox.post(Letter::Close(client.id));
-        }
+/// Closes the connection of a replica.
+fn close_replica(engine: &Engine, client: u64) {
+    if let Some(client) = engine.clients.list.find(client) {
+        client.mailbox.post(Letter::Close(client.id));
     }
 }
 
@@ -238,9 +236,9 @@ mod tests {
         let engine = Engine::begin(Config::default(), Origin::of_machine().on(Arc::new(MemoryDisk::new())));
         engine.config.assign(Opt::Save, &[b""]).expect("a value");
         engine.persistence.snapshots.begin(Purpose::Replicas, Instant::now(), &mut None).expect("none runs");
-        let begun = engine.begin_snapshot(0, |_| Ok(())).expect("it begins");
+        let begun = walk::begin(&engine, 0, |_| Ok(())).expect("it begins");
         let transfer = Arc::new(Transfer::new((engine.replication.ids.id(), 0), ReplicaForm::default(), None));
-        assert_eq!(engine.file_for_replicas(&transfer, begun), Err(ABORTED.to_owned()));
+        assert_eq!(file_for_replicas(&engine, &transfer, begun), Err(ABORTED.to_owned()));
         assert!(engine.replication.replicas.file_being_written().is_none());
     }
 }

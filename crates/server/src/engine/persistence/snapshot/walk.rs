@@ -19,8 +19,11 @@ use crate::config::value::reason;
 use crate::engine::Engine;
 use crate::engine::journal::{BatchBuffer, Recorder};
 use crate::engine::keyspace::locks::Locks;
+use crate::engine::persistence::snapshot::output;
 use crate::engine::readiness::Hindrance;
 use crate::engine::replication::Place;
+use crate::engine::replication::primary;
+use crate::engine::replication::resume;
 use crate::host::clock;
 use crate::host::clock::Instant;
 use crate::host::waiting;
@@ -54,199 +57,197 @@ pub(in crate::engine::persistence) struct Begun {
     functions: Vec<Box<[u8]>>,
 }
 
-impl Engine {
-    /// Begins a snapshot, at this offset of the journal or behind it; `at_instant` is called with its offset while all shards
-    /// are locked.
-    pub(in crate::engine::persistence) fn begin_snapshot(
-        &self,
-        not_before: u64,
-        at_instant: impl FnOnce(u64) -> Result<(), String>,
-    ) -> Result<Begun, String> {
-        self.finish_aborted_snapshot();
-        // A copy of another server's journal keeps that server's offsets and its stream's id.
-        if self.journal.end() < not_before && self.journal.copied_database().is_none() {
-            self.restart_stream("it goes on at the offset of a log that was there before");
+/// Begins a snapshot, at this offset of the journal or behind it; `at_instant` is called with its offset while all shards
+/// are locked.
+pub(in crate::engine::persistence) fn begin(
+    engine: &Engine,
+    not_before: u64,
+    at_instant: impl FnOnce(u64) -> Result<(), String>,
+) -> Result<Begun, String> {
+    finish_aborted_snapshot(engine);
+    // A copy of another server's journal keeps that server's offsets and its stream's id.
+    if engine.journal.end() < not_before && engine.journal.copied_database().is_none() {
+        primary::restart_stream(engine, "it goes on at the offset of a log that was there before");
+    }
+    let batch_buffer = BatchBuffer::default();
+    let recorder = Recorder::new(&engine.journal, &engine.keyspace.offsets, &batch_buffer);
+    let mut locks = Locks::new(&engine.keyspace.store, &engine.keyspace.all_or_each, recorder);
+    if !locks.take_all_unless(|| engine.persistence.snapshots.is_aborted()) {
+        return Err(ABORTED.into());
+    }
+    let held_since = clock::ticks();
+    let waiting = Arc::clone(&engine.persistence.snapshots.progress.waiting);
+    let mut snapshot = locks.begin_snapshot(waiting).map_err(|unfinished| unfinished.to_string())?;
+    snapshot.measure_by(clock::ticks);
+    engine.journal.skip_to(not_before);
+    let position = engine.journal.position();
+    let (offset, _) = position;
+    let functions = engine.scripts.libraries().iter().map(|library| library.code.clone()).collect();
+    at_instant(offset)?;
+    let place = resume::place_at(engine, position);
+    let changes = engine.observe.stats.changes();
+    let keys = snapshot.sizes().iter().map(|size| size.keys as u64).sum();
+    engine.persistence.snapshots.progress.keys_total.store(keys, Ordering::Relaxed);
+    drop(locks);
+    note_hold(engine, clock::ticks().wrapping_sub(held_since));
+    Ok(Begun { snapshot, offset, place, changes, functions })
+}
+
+/// Brings a snapshot to its end that was given up.
+pub fn finish_aborted_snapshot(engine: &Engine) {
+    let Some(mut aborted) = engine.keyspace.store.unfinished_snapshot() else { return };
+    while let Ok(step @ (Step::More | Step::Waiting)) = aborted.step(&engine.keyspace.store, STEP, &mut |_| ()) {
+        if step == Step::Waiting {
+            waiting::sleep(WAITING_PAUSE);
         }
-        let batch_buffer = BatchBuffer::default();
-        let recorder = Recorder::new(&self.journal, &self.keyspace.offsets, &batch_buffer);
-        let mut locks = Locks::new(&self.keyspace.store, &self.keyspace.all_or_each, recorder);
-        if !locks.take_all_unless(|| self.persistence.snapshots.is_aborted()) {
+    }
+}
+
+/// Writes a snapshot to a new file, and syncs it.
+pub(in crate::engine::persistence) fn write_to(
+    engine: &Engine,
+    path: &Path,
+    begun: Begun,
+    form: SnapshotForm,
+) -> Result<(), String> {
+    let written = try_write_to(engine, path, begun, form);
+    if written.is_err() {
+        _ = engine.persistence.disk.remove(path);
+    }
+    written
+}
+
+fn try_write_to(engine: &Engine, path: &Path, begun: Begun, form: SnapshotForm) -> Result<(), String> {
+    let failed = |error: io::Error| format!("cannot write {}: {}", path.display(), reason(&error));
+    let syncs_often = match form {
+        SnapshotForm::File | SnapshotForm::Replicas(_) => Opt::RdbSaveIncrementalFsync,
+        SnapshotForm::Base | SnapshotForm::Requests(_) => Opt::AofRewriteIncrementalFsync,
+    };
+    let mut out = Out::create(&*engine.persistence.disk, path, engine.config.flag(syncs_often)).map_err(failed)?;
+    give_out(engine, begun, form, &mut |bytes| out.write(bytes).map_err(failed))?;
+    out.finish().map_err(failed)
+}
+
+/// Walks through a snapshot to its end, and gives out its bytes in this form, many at a time.
+pub(in crate::engine::persistence) fn give_out(
+    engine: &Engine,
+    begun: Begun,
+    form: SnapshotForm,
+    write: &mut Write<'_>,
+) -> Result<(), String> {
+    engine.lifecycle.readiness.set(Hindrance::SnapshotRuns, true);
+    let given = try_give_out(engine, begun, form, write);
+    engine.lifecycle.readiness.set(Hindrance::SnapshotRuns, false);
+    engine.persistence.snapshots.progress.encoded_bytes.store(0, Ordering::Relaxed);
+    given
+}
+
+fn try_give_out(engine: &Engine, begun: Begun, form: SnapshotForm, write: &mut Write<'_>) -> Result<(), String> {
+    let Begun { mut snapshot, offset, place, functions, .. } = begun;
+    let mut output = output::begin_output(engine, form, &snapshot, (offset, place), Instant::now())?;
+    functions.iter().for_each(|code| output.function(code));
+    let progress = &engine.persistence.snapshots.progress;
+    loop {
+        if engine.persistence.snapshots.is_aborted() {
             return Err(ABORTED.into());
         }
-        let held_since = clock::ticks();
-        let waiting = Arc::clone(&self.persistence.snapshots.progress.waiting);
-        let mut snapshot = locks.begin_snapshot(waiting).map_err(|unfinished| unfinished.to_string())?;
-        snapshot.measure_by(clock::ticks);
-        self.journal.skip_to(not_before);
-        let position = self.journal.position();
-        let (offset, _) = position;
-        let functions = self.scripts.libraries().iter().map(|library| library.code.clone()).collect();
-        at_instant(offset)?;
-        let place = self.place_at(position);
-        let changes = self.observe.stats.changes();
-        let keys = snapshot.sizes().iter().map(|size| size.keys as u64).sum();
-        self.persistence.snapshots.progress.keys_total.store(keys, Ordering::Relaxed);
-        drop(locks);
-        self.note_hold(clock::ticks().wrapping_sub(held_since));
-        Ok(Begun { snapshot, offset, place, changes, functions })
-    }
-
-    /// Brings a snapshot to its end that was given up.
-    pub fn finish_aborted_snapshot(&self) {
-        let Some(mut aborted) = self.keyspace.store.unfinished_snapshot() else { return };
-        while let Ok(step @ (Step::More | Step::Waiting)) = aborted.step(&self.keyspace.store, STEP, &mut |_| ()) {
-            if step == Step::Waiting {
-                waiting::sleep(WAITING_PAUSE);
-            }
-        }
-    }
-
-    /// Writes a snapshot to a new file, and syncs it.
-    pub(in crate::engine::persistence) fn write_to(
-        &self,
-        path: &Path,
-        begun: Begun,
-        form: SnapshotForm,
-    ) -> Result<(), String> {
-        let written = self.try_write_to(path, begun, form);
-        if written.is_err() {
-            _ = self.persistence.disk.remove(path);
-        }
-        written
-    }
-
-    fn try_write_to(&self, path: &Path, begun: Begun, form: SnapshotForm) -> Result<(), String> {
-        let failed = |error: io::Error| format!("cannot write {}: {}", path.display(), reason(&error));
-        let syncs_often = match form {
-            SnapshotForm::File | SnapshotForm::Replicas(_) => Opt::RdbSaveIncrementalFsync,
-            SnapshotForm::Base | SnapshotForm::Requests(_) => Opt::AofRewriteIncrementalFsync,
-        };
-        let mut out = Out::create(&*self.persistence.disk, path, self.config.flag(syncs_often)).map_err(failed)?;
-        self.give_out(begun, form, &mut |bytes| out.write(bytes).map_err(failed))?;
-        out.finish().map_err(failed)
-    }
-
-    /// Walks through a snapshot to its end, and gives out its bytes in this form, many at a time.
-    pub(in crate::engine::persistence) fn give_out(
-        &self,
-        begun: Begun,
-        form: SnapshotForm,
-        write: &mut Write<'_>,
-    ) -> Result<(), String> {
-        self.lifecycle.readiness.set(Hindrance::SnapshotRuns, true);
-        let given = self.try_give_out(begun, form, write);
-        self.lifecycle.readiness.set(Hindrance::SnapshotRuns, false);
-        self.persistence.snapshots.progress.encoded_bytes.store(0, Ordering::Relaxed);
-        given
-    }
-
-    fn try_give_out(&self, begun: Begun, form: SnapshotForm, write: &mut Write<'_>) -> Result<(), String> {
-        let Begun { mut snapshot, offset, place, functions, .. } = begun;
-        let mut output = self.begin_output(form, &snapshot, (offset, place), Instant::now())?;
-        functions.iter().for_each(|code| output.function(code));
-        let progress = &self.persistence.snapshots.progress;
-        loop {
-            if self.persistence.snapshots.is_aborted() {
-                return Err(ABORTED.into());
-            }
-            self.note_encoded(output.pending_len() + output.held_len());
-            // Also the records that arrived during the wait for the disk.
-            self.hold_writers_behind_disk();
-            let mut written = Ok(());
-            let step = snapshot.step(&self.keyspace.store, STEP, &mut |record| {
-                // Much may have been handed over since the last step: no more of it is encoded than is soon written.
-                if output.pending_len() >= WRITE_BYTES {
-                    let drained = output.drain(&mut *write);
-                    if written.is_ok() {
-                        written = drained;
-                    }
-                    self.note_encoded(output.pending_len() + output.held_len());
-                    self.hold_writers_behind_disk();
+        note_encoded(engine, output.pending_len() + output.held_len());
+        // Also the records that arrived during the wait for the disk.
+        hold_writers_behind_disk(engine);
+        let mut written = Ok(());
+        let step = snapshot.step(&engine.keyspace.store, STEP, &mut |record| {
+            // Much may have been handed over since the last step: no more of it is encoded than is soon written.
+            if output.pending_len() >= WRITE_BYTES {
+                let drained = output.drain(&mut *write);
+                if written.is_ok() {
+                    written = drained;
                 }
-                output.write(record);
-                self.note_encoded(output.pending_len() + output.held_len());
-            });
-            let step = step.map_err(|torn| torn.to_string())?;
-            written?;
-            let keys_before = progress.keys_done.swap(output.keys_len(), Ordering::Relaxed);
-            self.delay_save(output.keys_len() - keys_before);
-            self.note_hold(snapshot.longest_hold());
-            self.hold_writers_behind_disk();
-            if output.pending_len() >= WRITE_BYTES || step == Step::Done {
-                output.drain(&mut *write)?;
+                note_encoded(engine, output.pending_len() + output.held_len());
+                hold_writers_behind_disk(engine);
             }
-            match step {
-                // A snapshot that is aborted at the last moment is aborted too.
-                Step::Done if self.persistence.snapshots.is_aborted() => return Err(ABORTED.into()),
-                Step::Done => break,
-                Step::More => {}
-                // The key that the walk looks for is on its way from one thread to another.
-                Step::Waiting => waiting::sleep(WAITING_PAUSE),
-            }
+            output.write(record);
+            note_encoded(engine, output.pending_len() + output.held_len());
+        });
+        let step = step.map_err(|torn| torn.to_string())?;
+        written?;
+        let keys_before = progress.keys_done.swap(output.keys_len(), Ordering::Relaxed);
+        delay_save(engine, output.keys_len() - keys_before);
+        note_hold(engine, snapshot.longest_hold());
+        hold_writers_behind_disk(engine);
+        if output.pending_len() >= WRITE_BYTES || step == Step::Done {
+            output.drain(&mut *write)?;
         }
-        output.end(write)?
-    }
-
-    /// Notes for how many ticks a shard was held for a snapshot.
-    fn note_hold(&self, ticks: u64) {
-        let longest_ns = &self.persistence.snapshots.progress.longest_hold_ns;
-        longest_ns.fetch_max(self.identity.ticker.nanoseconds(ticks), Ordering::Relaxed);
-    }
-
-    /// Waits behind so many keys of a snapshot, as long as a test asks for that.
-    fn delay_save(&self, keys: u64) {
-        let delay_us = || self.config.number(Opt::RdbKeySaveDelay);
-        if delay_us() == 0 {
-            return;
-        }
-        let began_ms = clock::monotonic_ms();
-        let left = || {
-            let delay = test_delay(delay_us(), keys);
-            delay > Duration::from_millis(clock::monotonic_ms() - began_ms)
-        };
-        while left() && !self.persistence.snapshots.is_aborted() {
-            waiting::sleep(Duration::from_millis(1));
+        match step {
+            // A snapshot that is aborted at the last moment is aborted too.
+            Step::Done if engine.persistence.snapshots.is_aborted() => return Err(ABORTED.into()),
+            Step::Done => break,
+            Step::More => {}
+            // The key that the walk looks for is on its way from one thread to another.
+            Step::Waiting => waiting::sleep(WAITING_PAUSE),
         }
     }
+    output.end(write)?
+}
 
-    /// Returns whether the present hindrances may be a reason to hold clients that write: a snapshot alone is none until too
-    /// much waits for its disk.
-    pub fn may_hold_writes(&self) -> bool {
-        !self.lifecycle.readiness.has_only(Hindrance::SnapshotRuns)
-            || self.persistence.snapshots.progress.waiting.is_too_much()
+/// Notes for how many ticks a shard was held for a snapshot.
+fn note_hold(engine: &Engine, ticks: u64) {
+    let longest_ns = &engine.persistence.snapshots.progress.longest_hold_ns;
+    longest_ns.fetch_max(engine.identity.ticker.nanoseconds(ticks), Ordering::Relaxed);
+}
+
+/// Waits behind so many keys of a snapshot, as long as a test asks for that.
+fn delay_save(engine: &Engine, keys: u64) {
+    let delay_us = || engine.config.number(Opt::RdbKeySaveDelay);
+    if delay_us() == 0 {
+        return;
     }
+    let began_ms = clock::monotonic_ms();
+    let left = || {
+        let delay = test_delay(delay_us(), keys);
+        delay > Duration::from_millis(clock::monotonic_ms() - began_ms)
+    };
+    while left() && !engine.persistence.snapshots.is_aborted() {
+        waiting::sleep(Duration::from_millis(1));
+    }
+}
 
-    /// Returns whether the data that waits for the snapshot's disk has reached its limit. A worker that is about to write
-    /// asks this if so much has been handed over, because the snapshot thread may be waiting for the disk; the worker goes on
-    /// when that thread says so.
-    pub fn is_snapshot_behind(&self) -> bool {
-        let progress = &self.persistence.snapshots.progress;
-        let is_behind = progress.note_waits() >= self.config.memory(Opt::SnapshotMaxMemory);
-        if is_behind {
-            self.lifecycle.readiness.set(Hindrance::DiskBehind, true);
-            if !self.lifecycle.readiness.has(Hindrance::SnapshotRuns) {
-                // That thread has ended in between and looks no more.
-                self.note_disk_behind();
-            }
+/// Returns whether the present hindrances may be a reason to hold clients that write: a snapshot alone is none until too
+/// much waits for its disk.
+pub fn may_hold_writes(engine: &Engine) -> bool {
+    !engine.lifecycle.readiness.has_only(Hindrance::SnapshotRuns)
+        || engine.persistence.snapshots.progress.waiting.is_too_much()
+}
+
+/// Returns whether the data that waits for the snapshot's disk has reached its limit. A worker that is about to write
+/// asks this if so much has been handed over, because the snapshot thread may be waiting for the disk; the worker goes on
+/// when that thread says so.
+pub fn is_snapshot_behind(engine: &Engine) -> bool {
+    let progress = &engine.persistence.snapshots.progress;
+    let is_behind = progress.note_waits() >= engine.config.memory(Opt::SnapshotMaxMemory);
+    if is_behind {
+        engine.lifecycle.readiness.set(Hindrance::DiskBehind, true);
+        if !engine.lifecycle.readiness.has(Hindrance::SnapshotRuns) {
+            // That thread has ended in between and looks no more.
+            engine.persistence.aof.note_disk_behind(engine);
         }
-        is_behind
     }
+    is_behind
+}
 
-    /// Notes how many bytes are encoded, or held until they can be, and not written: the room for before-images shrinks by
-    /// that. Called before the encoded records cease to wait, or writers would fill their place in between.
-    fn note_encoded(&self, bytes: usize) {
-        let progress = &self.persistence.snapshots.progress;
-        progress.encoded_bytes.store(bytes, Ordering::Relaxed);
-        progress.waiting.bound((self.config.memory(Opt::SnapshotMaxMemory) as usize).saturating_sub(bytes));
-    }
+/// Notes how many bytes are encoded, or held until they can be, and not written: the room for before-images shrinks by
+/// that. Called before the encoded records cease to wait, or writers would fill their place in between.
+fn note_encoded(engine: &Engine, bytes: usize) {
+    let progress = &engine.persistence.snapshots.progress;
+    progress.encoded_bytes.store(bytes, Ordering::Relaxed);
+    progress.waiting.bound((engine.config.memory(Opt::SnapshotMaxMemory) as usize).saturating_sub(bytes));
+}
 
-    /// Holds clients that write while more waits for the snapshot's disk than may.
-    pub(in crate::engine::persistence) fn hold_writers_behind_disk(&self) {
-        let progress = &self.persistence.snapshots.progress;
-        let is_behind = progress.note_waits() >= self.config.memory(Opt::SnapshotMaxMemory);
-        if is_behind != self.lifecycle.readiness.has(Hindrance::DiskBehind) {
-            self.set_disk_behind(is_behind || self.journal.is_full());
-        }
+/// Holds clients that write while more waits for the snapshot's disk than may.
+pub(in crate::engine::persistence) fn hold_writers_behind_disk(engine: &Engine) {
+    let progress = &engine.persistence.snapshots.progress;
+    let is_behind = progress.note_waits() >= engine.config.memory(Opt::SnapshotMaxMemory);
+    if is_behind != engine.lifecycle.readiness.has(Hindrance::DiskBehind) {
+        engine.persistence.aof.set_disk_behind(engine, is_behind || engine.journal.is_full());
     }
 }
 
@@ -284,4 +285,13 @@ impl Out {
     fn finish(self) -> io::Result<()> {
         self.file.sync()
     }
+}
+
+/// Gives a file its name, durably.
+///
+/// # Errors
+/// Those of the system.
+pub fn put_in_place(disk: &dyn Disk, beside: &Path, path: &Path) -> io::Result<()> {
+    disk.rename(beside, path)?;
+    disk.sync_folder(path.parent().unwrap_or(Path::new("")))
 }

@@ -15,23 +15,21 @@ use crate::host::{clock, log, threads};
 /// However long the period is, whether the engine is still there is looked at so often.
 const LOOK_MAX: Duration = Duration::from_secs(1);
 
-impl Engine {
-    /// Sees to it that there is a thread if `watchdog-period` asks for one, and that it looks as often as that says now.
-    ///
-    /// # Errors
-    /// It cannot start.
-    pub(crate) fn apply_watchdog_period(self: &Arc<Self>) -> Result<(), String> {
-        let watchdog = Arc::clone(&self.lifecycle.watchdog);
-        let mut has_thread = self.lifecycle.watchdog.has_thread.lock();
-        self.lifecycle.watchdog.changed.notify_all();
-        if *has_thread || self.config.number(Opt::WatchdogPeriod) == 0 {
-            return Ok(());
-        }
-        let engine = Arc::downgrade(self);
-        let started = threads::detach("watchdog", move || watch(&watchdog, &engine));
-        *has_thread = started.is_ok();
-        started.map_err(|error| format!("The watchdog's thread cannot start: {}", reason(&error)))
+/// Sees to it that there is a thread if `watchdog-period` asks for one, and that it looks as often as that says now.
+///
+/// # Errors
+/// It cannot start.
+pub(crate) fn apply_period(engine: &Arc<Engine>) -> Result<(), String> {
+    let watchdog = Arc::clone(&engine.lifecycle.watchdog);
+    let mut has_thread = engine.lifecycle.watchdog.has_thread.lock();
+    engine.lifecycle.watchdog.changed.notify_all();
+    if *has_thread || engine.config.number(Opt::WatchdogPeriod) == 0 {
+        return Ok(());
     }
+    let own = Arc::downgrade(engine);
+    let started = threads::detach("watchdog", move || watch(&watchdog, &own));
+    *has_thread = started.is_ok();
+    started.map_err(|error| format!("The watchdog's thread cannot start: {}", reason(&error)))
 }
 
 /// The life of the thread.
@@ -66,7 +64,7 @@ mod tests {
         let engine = Engine::new(Config::default());
         let set = |period: &[u8]| {
             engine.config.assign(Opt::WatchdogPeriod, &[period]).expect("a number");
-            engine.apply_watchdog_period().expect("a thread");
+            apply_period(&engine).expect("a thread");
         };
         let has_thread = || *engine.lifecycle.watchdog.has_thread.lock();
         set(b"0");

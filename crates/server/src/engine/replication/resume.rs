@@ -1,7 +1,7 @@
 //! Continuing the stream after a restart, at the position of the loaded data.
 //!
 //! A snapshot states its stream's id, its offset and the selected database, with Redis's field names. An AOF that was fsynced
-//! to its end has this in a file next to it ([`Engine::keep_closing_place`]), which is read once: an AOF that has been
+//! to its end has this in a file next to it (`keep_closing_place`), which is read once: an AOF that has been
 //! written since has no such file. So only data that is byte for byte equal is ever continued. If a process died, its data
 //! beyond its snapshot or its AOF is at no known position.
 //!
@@ -23,6 +23,7 @@ use super::ids::{Id, OFFSET_MAX, Place};
 use crate::config::Opt;
 use crate::config::value::reason;
 use crate::engine::Engine;
+use crate::engine::replication::primary;
 use crate::host::clock::Instant;
 use crate::host::log;
 use crate::host::planted::{self, Fault};
@@ -86,83 +87,83 @@ impl Place {
     }
 }
 
-impl Engine {
-    /// Returns the data's position in the stream to replicas, if the journal's position is this one; none if there is no
-    /// stream. All shards are locked, or no client is served.
-    pub fn place_at(&self, (offset, database): (u64, u32)) -> Option<Place> {
-        // Behind the position: else the stream might have got another name in between, and gone on under that.
-        let id = self.replication.ids.id();
-        self.journal.is_streamed().then_some(Place { id, offset, database })
-    }
+/// Returns the data's position in the stream to replicas, if the journal's position is this one; none if there is no
+/// stream. All shards are locked, or no client is served.
+pub fn place_at(engine: &Engine, (offset, database): (u64, u32)) -> Option<Place> {
+    // Behind the position: else the stream might have got another name in between, and gone on under that.
+    let id = engine.replication.ids.id();
+    engine.journal.is_streamed().then_some(Place { id, offset, database })
+}
 
-    /// Continues the stream to replicas at the position of the loaded data. No AOF is open yet.
-    pub fn resume_stream(&self, place: Place, now: Instant) {
-        let Place { id, offset, database } = place;
-        let (ids, role) = (&self.replication.ids, &self.replication.role);
-        ids.renew(id);
-        if role.is_replica() {
-            self.journal.begin_copy(offset, database);
-            role.allow_continuing();
-            log::notice(&format!(
-                "Before turning into a replica, using my own master parameters to synthesize a cached master: {id}:{offset}"
-            ));
-        } else {
-            self.journal.set_end(offset);
-            if !planted::has(Fault::KeepsId) {
-                ids.shift(self.new_replication_id(), offset);
-            }
-            // Replicas that had the same stream get time to connect.
-            self.replication.replicas.seen_ms.store(now.monotonic_ms(), Ordering::Relaxed);
+/// Continues the stream to replicas at the position of the loaded data. No AOF is open yet.
+pub fn resume_stream(engine: &Engine, place: Place, now: Instant) {
+    let Place { id, offset, database } = place;
+    let (ids, role) = (&engine.replication.ids, &engine.replication.role);
+    ids.renew(id);
+    if role.is_replica() {
+        engine.journal.begin_copy(offset, database);
+        role.allow_continuing();
+        log::notice(&format!(
+            "Before turning into a replica, using my own master parameters to synthesize a cached master: {id}:{offset}"
+        ));
+    } else {
+        engine.journal.set_end(offset);
+        if !planted::has(Fault::KeepsId) {
+            ids.shift(primary::new_replication_id(engine), offset);
         }
-        self.journal.keep_backlog(self.config.memory(Opt::ReplBacklogSize));
+        // Replicas that had the same stream get time to connect.
+        engine.replication.replicas.seen_ms.store(now.monotonic_ms(), Ordering::Relaxed);
     }
+    engine.journal.keep_backlog(engine.config.memory(Opt::ReplBacklogSize));
+}
 
-    /// The file beside the log.
-    pub fn closing_place_path(&self) -> PathBuf {
-        let name = String::from_utf8_lossy(&self.config.text(Opt::Appendfilename)).into_owned();
-        self.log_folder().join(format!("{name}.stream"))
+/// The file beside the log.
+pub fn closing_place_path(engine: &Engine) -> PathBuf {
+    let name = String::from_utf8_lossy(&engine.config.text(Opt::Appendfilename)).into_owned();
+    engine.persistence.aof.folder_path(engine).join(format!("{name}.stream"))
+}
+
+/// Writes the AOF's position in the stream next to the AOF, which has been closed and fsynced.
+pub fn keep_closing_place(engine: &Engine) {
+    let position = engine.journal.position();
+    let Some(place) = place_at(engine, position).filter(|place| engine.journal.synced() == place.offset) else {
+        return;
+    };
+    let (path, folder) = (closing_place_path(engine), engine.persistence.aof.folder_path(engine));
+    let beside = path.with_extension("stream.temp");
+    let kept = engine.persistence.disk.open(&beside, Open::Create).and_then(|file| {
+        file.append(&[IoSlice::new(place.to_line().as_bytes())])?;
+        file.sync()?;
+        engine.persistence.disk.rename(&beside, &path)?;
+        engine.persistence.disk.sync_folder(&folder)
+    });
+    if let Err(error) = kept {
+        log::warning(&format!("Replicas will need all data after the next start: {}", reason(&error)));
     }
+}
 
-    /// Writes the AOF's position in the stream next to the AOF, which has been closed and fsynced.
-    pub fn keep_closing_place(&self) {
-        let position = self.journal.position();
-        let Some(place) = self.place_at(position).filter(|place| self.journal.synced() == place.offset) else { return };
-        let (path, folder) = (self.closing_place_path(), self.log_folder());
-        let beside = path.with_extension("stream.temp");
-        let kept = self.persistence.disk.open(&beside, Open::Create).and_then(|file| {
-            file.append(&[IoSlice::new(place.to_line().as_bytes())])?;
-            file.sync()?;
-            self.persistence.disk.rename(&beside, &path)?;
-            self.persistence.disk.sync_folder(&folder)
-        });
-        if let Err(error) = kept {
-            log::warning(&format!("Replicas will need all data after the next start: {}", reason(&error)));
-        }
-    }
+/// Where the log ended when it was closed, if that stands beside it.
+pub fn closing_place(engine: &Engine) -> Option<Place> {
+    let line = read_small(&*engine.persistence.disk, &closing_place_path(engine), FILE_BYTES_MAX);
+    line.ok().and_then(|line| Place::of_line(&line))
+}
 
-    /// Where the log ended when it was closed, if that stands beside it.
-    pub fn closing_place(&self) -> Option<Place> {
-        let line = read_small(&*self.persistence.disk, &self.closing_place_path(), FILE_BYTES_MAX);
-        line.ok().and_then(|line| Place::of_line(&line))
-    }
-
-    /// Removes the file beside the AOF that says where the AOF ended, if it was closed, and returns that place. The AOF is
-    /// about to be written again.
-    pub fn take_closing_place(&self) -> Option<Place> {
-        let path = self.closing_place_path();
-        let line = read_small(&*self.persistence.disk, &path, FILE_BYTES_MAX);
-        let is_kept = planted::has(Fault::KeepsId);
-        let removed = line.as_ref().ok().filter(|_| !is_kept).map_or(Ok(()), |_| {
-            self.persistence.disk.remove(&path)?;
-            self.persistence.disk.sync_folder(&self.log_folder())
-        });
-        match (line, removed) {
-            (Ok(line), Ok(())) => Place::of_line(&line),
-            (Err(error), _) if error.kind() == io::ErrorKind::NotFound => None,
-            (Err(error), _) | (_, Err(error)) => {
-                log::warning(&format!("Cannot take {} away: {}", path.display(), reason(&error)));
-                None
-            }
+/// Removes the file beside the AOF that says where the AOF ended, if it was closed, and returns that place. The AOF is
+/// about to be written again.
+pub fn take_closing_place(engine: &Engine) -> Option<Place> {
+    let path = closing_place_path(engine);
+    let line = read_small(&*engine.persistence.disk, &path, FILE_BYTES_MAX);
+    let is_kept = planted::has(Fault::KeepsId);
+    let removed = line.as_ref().ok().filter(|_| !is_kept).map_or(Ok(()), |_| {
+        engine.persistence.disk.remove(&path)?;
+        engine.persistence.disk.sync_folder(&engine.persistence.aof.folder_path(engine))
+    });
+    match (line, removed) {
+        (Ok(line), Ok(())) => Place::of_line(&line),
+        (Err(error), _) if error.kind() == io::ErrorKind::NotFound => None,
+        (Err(error), _) | (_, Err(error)) => {
+            log::warning(&format!("Cannot take {} away: {}", path.display(), reason(&error)));
+            None
         }
     }
 }

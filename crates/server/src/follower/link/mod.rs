@@ -17,7 +17,7 @@ use sleeve_wire::number;
 use sleeve_wire::number::Digits;
 use sleeve_wire::reply::{Protocol, Writer};
 
-use super::ids::{Id, OFFSET_MAX};
+use crate::engine::replication::{Id, OFFSET_MAX};
 use dump::Dump;
 pub use dump::Size;
 pub use error::{Fault, LinkError};
