@@ -6,6 +6,7 @@
 //! may only shrink; a line that is looser than the truth fails as well.
 
 mod arrows;
+mod documents;
 mod folders;
 mod handed_down;
 mod manifests;
@@ -117,6 +118,7 @@ const RULES: &[Rule] = &[
     ("a type's methods lie in several folders", shape::types_of_several_folders),
     ("too many types of one name in a crate", shape::namesakes),
     ("comments use pronouns in place of nouns", prose::dialect_in_comments),
+    ("a document names a file that does not exist", |_| documents::dead_paths()),
     ("a document uses pronouns in place of nouns", prose::dialect_in_documents),
     ("a doc comment begins with neither a verb nor the item's noun", prose::doc_comments_open_well),
     ("the name of a test is too long", prose::test_names_are_short),

@@ -25,6 +25,9 @@ pub struct Options {
     pub results: Vec<PathBuf>,
 }
 
+/// The reason of a test without a line in the table.
+const UNEXPLAINED: &str = "not explained yet";
+
 /// The number of times that each test of each file passed.
 type Passed = BTreeMap<String, BTreeMap<String, u64>>;
 
@@ -117,7 +120,9 @@ impl Report {
                 name: name.clone(),
                 expected: expected.values().sum(),
                 passed: expected.iter().map(|(test, count)| hits(test, *count)).sum(),
-                missing: missing.map(|(test, _)| MissingTest { name: test.clone(), reason: String::new() }).collect(),
+                missing: missing
+                    .map(|(test, _)| MissingTest { name: test.clone(), reason: UNEXPLAINED.to_owned() })
+                    .collect(),
             });
         }
         Self { files }
