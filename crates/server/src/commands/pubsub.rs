@@ -1,4 +1,4 @@
-//! SUBSCRIBE, PUBLISH and their family, and PUBSUB, which lists the channels and patterns that exist.
+//! SUBSCRIBE, PUBLISH and their family, MONITOR, and PUBSUB, which lists the channels and patterns that exist.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -63,6 +63,24 @@ fn confirm(cx: &mut Cx<'_>, word: &str, kind: Kind, name: Option<&[u8]>) {
     reply.bulk(word.as_bytes());
     reply.bulk_or_null(name);
     reply.integer(count as i64);
+}
+
+/// MONITOR. A client that is shown them already is not answered, as in Redis, and nor is a replica.
+pub fn monitor(cx: &mut Cx<'_>) -> Outcome {
+    if cx.state.is_replica() {
+        return Ok(());
+    }
+    if !cx.may_block() {
+        // It would be shown commands among the replies of its transaction.
+        return Err(Error::fixed("ERR MONITOR isn't allowed for DENY BLOCKING client"));
+    }
+    let subscriptions = cx.state.subscriptions.get_or_insert_default();
+    if !subscriptions.contains(Kind::Monitor, b"") {
+        let (name, since) = cx.engine.pubsub.subscribe(Kind::Monitor, b"", &cx.state.client.mailbox);
+        subscriptions.enter(Kind::Monitor, name, since);
+        cx.reply().ok();
+    }
+    Ok(())
 }
 
 /// Answers PUBLISH and SPUBLISH.

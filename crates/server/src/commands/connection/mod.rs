@@ -3,8 +3,6 @@
 pub mod client;
 pub mod client_filter;
 pub mod journal;
-pub mod monitor;
-pub mod rings;
 pub mod tracking;
 pub mod unix_offer;
 

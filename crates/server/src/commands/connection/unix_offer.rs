@@ -1,4 +1,5 @@
-//! HELLO with UNIXSOCKET and OFFERED: a client on this machine moves from TCP to the server's Unix socket.
+//! HELLO with UNIXSOCKET and OFFERED: a client on this machine moves from TCP to the server's Unix socket. CLIENT RINGS: a
+//! connection over that socket goes on through shared memory.
 //!
 //! Over TCP the client asks for the offer, which is in the reply of HELLO. The offer holds: the socket's path; the running
 //! kernel, namespace of processes and process of this server, by which the client can tell which process listens at that path
@@ -11,7 +12,10 @@
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use sleeve_rings::memory::Memory;
 use sleeve_wire::number;
 
 use crate::config::Opt;
@@ -19,6 +23,8 @@ use crate::context::Cx;
 use crate::engine::clients::client_info::UnixRoute;
 use crate::host::dice::secret_bytes;
 use crate::host::facts::{self, Whereabouts};
+use crate::messaging::mail::Letter;
+use crate::net::RING_BYTES;
 use crate::request::error::{Error, Outcome};
 
 /// The offer to a client that may move to the Unix socket.
@@ -101,5 +107,31 @@ pub fn redeem(cx: &mut Cx<'_>, giver: &[u8], ticket: &[u8]) -> Outcome {
     for word in [&proof, &giver.socket.address, &giver.socket.local_address, &network] {
         reply.bulk(word.as_bytes());
     }
+    Ok(())
+}
+
+/// CLIENT RINGS
+///
+/// Behind the reply the socket brings one more byte, and with it the descriptor of the memory (`sleeve-rings`). All bytes
+/// after that go through the memory, both ways. The client sends nothing in between. The worker that owns the connection does
+/// the change (`worker/mail_handler`).
+pub fn rings(cx: &mut Cx<'_>) -> Outcome {
+    let client = Arc::clone(&cx.state.client);
+    if !cx.engine.config.flag(Opt::UnixSocketRings) {
+        return Err(Error::fixed("ERR CLIENT RINGS is switched off by the option 'unixsocket-rings'"));
+    }
+    if !client.is_over_unix() {
+        return Err(Error::fixed(
+            "ERR CLIENT RINGS is for connections over the Unix socket: no other can be handed memory",
+        ));
+    }
+    if client.memory.has_rings.load(Ordering::Relaxed) {
+        return Err(Error::fixed("ERR this connection shares memory already"));
+    }
+    let refused = |error| Error::new(format!("ERR there is no memory to share: {error}"));
+    let memory = Memory::create(RING_BYTES).map_err(refused)?;
+    client.memory.has_rings.store(true, Ordering::Relaxed);
+    cx.reply().ok();
+    cx.pending.post(&client.mailbox, Letter::ShareMemory { id: client.id, memory });
     Ok(())
 }

@@ -212,42 +212,22 @@ pub fn persisted(cx: &mut Cx<'_>, key: Key<'_>, fields: &[&[u8]]) {
     }
 }
 
-/// HTTL key FIELDS numfields field \[field ...\]
-pub fn httl(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let now_ms = cx.now.wall_ms();
-    answer(cx, request, |at_ms| seconds_up(at_ms - now_ms))
-}
-
-/// HPTTL key FIELDS numfields field \[field ...\]
-pub fn hpttl(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let now_ms = cx.now.wall_ms();
-    answer(cx, request, |at_ms| at_ms - now_ms)
-}
-
-/// HEXPIRETIME key FIELDS numfields field \[field ...\]
-pub fn hexpiretime(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    answer(cx, request, seconds_up)
-}
-
-/// HPEXPIRETIME key FIELDS numfields field \[field ...\]
-pub fn hpexpiretime(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    answer(cx, request, |at_ms| at_ms)
-}
-
 /// Seconds, rounded up, as Redis does for fields (and not for keys).
 fn seconds_up(time_ms: i64) -> i64 {
     (time_ms + 999) / 1_000
 }
 
-/// Answers something about the deadline of each field.
-fn answer(cx: &mut Cx<'_>, request: Request<'_>, of_deadline: impl Fn(i64) -> i64) -> Outcome {
+/// Answers HTTL and HPTTL, which ask for the time that is left (`is_relative`), and HEXPIRETIME and HPEXPIRETIME.
+pub fn deadline(cx: &mut Cx<'_>, request: Request<'_>, unit: Unit, is_relative: bool) -> Outcome {
+    let base_ms = if is_relative { cx.now.wall_ms() } else { 0 };
     let now_ms = cx.due_ms;
     let map = cx.read_as::<Map>(request.key(0))?;
     let fields = fields_at(request, 2, BAD_COUNT)?;
     let about = |map: MapRef<'_>, field: &[u8]| match map.get_with_deadline(field, now_ms) {
         None => NO_FIELD,
         Some((_, None)) => NO_DEADLINE,
-        Some((_, Some(at_ms))) => of_deadline(at_ms),
+        Some((_, Some(at_ms))) if unit == Unit::Seconds => seconds_up(at_ms - base_ms),
+        Some((_, Some(at_ms))) => at_ms - base_ms,
     };
     let answers: Vec<i64> = fields.iter().map(|field| map.map_or(NO_FIELD, |map| about(map, field))).collect();
     write_codes(cx, &answers);

@@ -123,17 +123,8 @@ pub fn hgetall(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// HKEYS key
-pub fn hkeys(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    write_half(cx, request, |field, _| field)
-}
-
-/// HVALS key
-pub fn hvals(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    write_half(cx, request, |_, value| value)
-}
-
-fn write_half(
+/// Answers HKEYS and HVALS.
+pub fn write_half(
     cx: &mut Cx<'_>,
     request: Request<'_>,
     half: for<'v> fn(ValueRef<'v>, ValueRef<'v>) -> ValueRef<'v>,

@@ -114,43 +114,21 @@ fn unsupported(option: &[u8]) -> Error {
     Error::naming("ERR Unsupported option {}", &[option])
 }
 
-/// TTL key
-pub fn ttl(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let now_ms = cx.now.wall_ms();
-    answer(cx, request, |deadline_ms| rounded_s(left_ms(deadline_ms, now_ms)))
-}
-
-/// PTTL key
-pub fn pttl(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let now_ms = cx.now.wall_ms();
-    answer(cx, request, |deadline_ms| left_ms(deadline_ms, now_ms))
-}
-
-/// EXPIRETIME key
-pub fn expiretime(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    answer(cx, request, rounded_s)
-}
-
-/// PEXPIRETIME key
-pub fn pexpiretime(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    answer(cx, request, |deadline_ms| deadline_ms)
-}
-
-fn left_ms(deadline_ms: i64, now_ms: i64) -> i64 {
-    deadline_ms.saturating_sub(now_ms).max(0)
-}
-
 /// Seconds, rounded to the nearest.
 fn rounded_s(time_ms: i64) -> i64 {
     time_ms / SECOND + i64::from(time_ms % SECOND >= SECOND / 2)
 }
 
-/// Answers something about a key's deadline: -2 if there is no key, -1 if it has no deadline.
-fn answer(cx: &mut Cx<'_>, request: Request<'_>, of_deadline: impl FnOnce(i64) -> i64) -> Outcome {
+/// Answers TTL and PTTL, which ask for the time that is left (`is_relative`), and EXPIRETIME and PEXPIRETIME: -2 if there is
+/// no key, -1 if it has no deadline.
+pub fn deadline(cx: &mut Cx<'_>, request: Request<'_>, unit_ms: i64, is_relative: bool) -> Outcome {
+    let now_ms = cx.now.wall_ms();
+    let in_unit = |time_ms| if unit_ms == SECOND { rounded_s(time_ms) } else { time_ms };
     let answer = match look(cx, request.key(0), |entry| entry.deadline()) {
         None => -2,
         Some(None) => -1,
-        Some(Some(deadline_ms)) => of_deadline(deadline_ms),
+        Some(Some(deadline_ms)) if is_relative => in_unit(deadline_ms.saturating_sub(now_ms).max(0)),
+        Some(Some(deadline_ms)) => in_unit(deadline_ms),
     };
     cx.reply().integer(answer);
     Ok(())

@@ -20,12 +20,8 @@ pub fn lmove(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     move_or_null(cx, request, ends)
 }
 
-/// RPOPLPUSH source destination
-pub fn rpoplpush(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    move_or_null(cx, request, (End::Back, End::Front))
-}
-
-fn move_or_null(cx: &mut Cx<'_>, request: Request<'_>, ends: (End, End)) -> Outcome {
+/// Answers LMOVE and RPOPLPUSH.
+pub fn move_or_null(cx: &mut Cx<'_>, request: Request<'_>, ends: (End, End)) -> Outcome {
     if !relocate(cx, (request.key(0), request.key(1)), ends)? {
         cx.reply().null();
     }

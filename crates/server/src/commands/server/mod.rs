@@ -6,7 +6,6 @@ pub mod cluster;
 pub mod config;
 pub mod debug;
 pub mod info;
-mod info_replica;
 pub mod info_sections;
 pub mod info_writer;
 pub mod lolwut;

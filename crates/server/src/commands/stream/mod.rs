@@ -4,7 +4,6 @@
 //! `delete`, giving back in `release`, messages that producers number in `producers`, XINFO in `info`. The record names the
 //! id that was given and the trimming that was done, exactly.
 
-mod claim;
 pub mod delete;
 pub mod group;
 pub mod id;
@@ -162,17 +161,9 @@ pub fn xlen(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// XRANGE key start end \[COUNT count\]
-pub fn xrange(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    range(cx, request, (2, 3), false)
-}
-
-/// XREVRANGE key end start \[COUNT count\]
-pub fn xrevrange(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    range(cx, request, (3, 2), true)
-}
-
-fn range(cx: &mut Cx<'_>, request: Request<'_>, (start_at, end_at): (usize, usize), is_backward: bool) -> Outcome {
+/// Answers XRANGE and XREVRANGE.
+pub fn range(cx: &mut Cx<'_>, request: Request<'_>, is_backward: bool) -> Outcome {
+    let (start_at, end_at) = if is_backward { (3, 2) } else { (2, 3) };
     let (start, end) = (id::start(request.arg(start_at))?, id::end(request.arg(end_at))?);
     let mut count = None;
     let mut options = request.args.from(4).iter();

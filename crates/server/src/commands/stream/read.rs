@@ -9,7 +9,6 @@ use sleeve_wire::number;
 use sleeve_wire::reply::{Protocol, Writer};
 use sleeve_wire::request::OwnedArgs;
 
-use super::claim;
 use super::group::no_group;
 use super::id;
 use super::reply;
@@ -19,6 +18,9 @@ use crate::context::notifications::EventClass;
 use crate::engine::clients::blocking::{Block, OnTimeout, Wait};
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
+
+/// A waiting command that claims is run again after so many milliseconds at least.
+const LOOK_MS_MIN: i64 = 100;
 
 /// The options of a read, for each stream.
 #[derive(Debug, Default)]
@@ -242,7 +244,7 @@ fn read_as(
                     deliver_again(reply, group, stream, (id, fresh), options, &mut done);
                 }
                 After::Delivered => {
-                    let due = options.claim_ms.map_or(Vec::new(), |min| claim::due(group, stream, now_ms, min));
+                    let due = options.claim_ms.map_or(Vec::new(), |min| due(group, stream, now_ms, min));
                     if !due.is_empty() || stream.last_entry_id().is_some_and(|last| last > group.last_id) {
                         name(reply, key);
                         done.is_served = true;
@@ -423,6 +425,31 @@ fn wait(
     cx.block(request.row, Block { deadline_ms, waits, on_timeout: OnTimeout::NullArray });
     if let (Some(min), Some((group, _))) = (options.claim_ms, options.reader) {
         let read = keys.iter().zip(places).filter(|(_, after)| **after == After::Delivered).map(|(key, _)| *key);
-        claim::look_again(cx, read, group, min);
+        look_again(cx, read, group, min);
     }
+}
+
+/// Returns the entries that were delivered so many milliseconds ago or earlier and are still there, longest ago first.
+fn due(group: &StreamGroup, stream: &Stream, now_ms: i64, min_idle_ms: i64) -> Vec<(StreamId, Pending)> {
+    let is_due = |pending: &Pending| now_ms.saturating_sub(pending.delivered_ms) >= min_idle_ms;
+    let pending = group.pending_in(StreamId::MIN..=StreamId::MAX);
+    let mut due: Vec<_> = pending.filter(|(id, pending)| is_due(pending) && stream.get(*id).is_some()).collect();
+    due.sort_by_key(|(id, pending)| (pending.delivered_ms, *id));
+    due
+}
+
+/// Arranges that a blocked command runs again when the next of these streams' entries has been pending for long enough. An
+/// entry that is delivered from now on cannot be due before `min_idle_ms` has passed, and after that time the command looks
+/// again in any case.
+fn look_again<'k>(cx: &mut Cx<'_>, keys: impl Iterator<Item = Key<'k>>, group: &[u8], min_idle_ms: i64) {
+    let now_ms = cx.now.wall_ms();
+    let mut left_ms = min_idle_ms.max(LOOK_MS_MIN);
+    for key in keys {
+        let Ok(Some(stream)) = cx.peek_as::<Stream>(key) else { continue };
+        let pending = stream.group(group).into_iter().flat_map(|group| group.pending_in(StreamId::MIN..=StreamId::MAX));
+        // An entry that has been pending for longer is not in the stream any more.
+        let left = pending.map(|(_, pending)| pending.delivered_ms.saturating_add(min_idle_ms).saturating_sub(now_ms));
+        left_ms = left.filter(|&left| left > 0).fold(left_ms, i64::min);
+    }
+    cx.look_again_in(left_ms as u64);
 }
