@@ -17,8 +17,8 @@ pub(crate) fn verify_tls12(
     signed: &DigitallySignedStruct,
     algorithms: &WebPkiSupportedAlgorithms,
 ) -> Result<HandshakeSignatureValid, Error> {
-    let read = Certificate::read(certificate).ok_or(CertificateError::BadEncoding)?;
-    let (key_algorithm, key) = read.key_parts().ok_or(CertificateError::BadEncoding)?;
+    let read = Certificate::read(certificate);
+    let (key_algorithm, key) = read.as_ref().and_then(Certificate::key_parts).ok_or(CertificateError::BadEncoding)?;
     let of_scheme = algorithms.mapping.iter().filter(|(scheme, _)| *scheme == signed.scheme).flat_map(|(_, all)| *all);
     let mut fitting = of_scheme.filter(|algorithm| *algorithm.public_key_alg_id() == *key_algorithm);
     match fitting.any(|algorithm| algorithm.verify_signature(key, message, signed.signature()).is_ok()) {
@@ -34,8 +34,7 @@ pub(crate) fn verify_tls13(
     signed: &DigitallySignedStruct,
     algorithms: &WebPkiSupportedAlgorithms,
 ) -> Result<HandshakeSignatureValid, Error> {
-    let read = Certificate::read(certificate).ok_or(CertificateError::BadEncoding)?;
-    let key = read.public_key().ok_or(CertificateError::BadEncoding)?;
+    let key = Certificate::read(certificate).and_then(|read| read.public_key()).ok_or(CertificateError::BadEncoding)?;
     verify_tls13_signature_with_raw_key(message, &key, signed, algorithms)
 }
 

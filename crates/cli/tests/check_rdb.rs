@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 use sleeve_store::ValueRef;
 use sleeve_store::rdb::Version;
 use sleeve_store::rdb::file::{About, Access, Format, Head, Writer};
+use sleeve_store::rdb::types::{set, string};
 
 /// A folder of its own, which goes with it.
 struct Folder(PathBuf);
@@ -39,12 +40,12 @@ fn file() -> Vec<u8> {
     writer.sizes(3, 1);
     for (key, deadline) in [("one", None), ("two", Some(1000)), ("three", None)] {
         let head = Head { key: key.as_bytes(), deadline, access: Access::Unknown };
-        writer.record(&head).string(ValueRef::Bytes(b"a value that is easily found"));
+        string::write_string(writer.record(&head), ValueRef::Bytes(b"a value that is easily found"));
     }
     writer.select(7);
     writer.sizes(1, 0);
-    writer.record(&Head { key: b"set", deadline: None, access: Access::Unknown }).open_set(1);
-    writer.parts().member(ValueRef::Bytes(b"member"));
+    set::open(writer.record(&Head { key: b"set", deadline: None, access: Access::Unknown }), 1);
+    set::write_member(writer.parts(), ValueRef::Bytes(b"member"));
     writer.end().expect("version 10 knows strings and sets");
     writer.drain(<[u8]>::to_vec)
 }

@@ -88,7 +88,7 @@ fn regular_or_none(path: &Path) -> io::Result<Option<Metadata>> {
 /// Opens an existing regular file with these options, through links too.
 ///
 /// # Errors
-/// If it is another kind of file, and those of the system.
+/// If it is another kind of file, and when a call to the system fails.
 pub fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     regular(&fs::metadata(path)?)?;
     opened(options.custom_flags(flags(OFlags::NONBLOCK)).open(path)?)
@@ -97,7 +97,7 @@ pub fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
 /// Opens a file of this program's own with these options, which create it, not through a link. It is not truncated.
 ///
 /// # Errors
-/// If it is another kind of file, and those of the system.
+/// If it is another kind of file, and when a call to the system fails.
 pub fn open_or_create(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     regular_or_none(path)?;
     opened(options.custom_flags(flags(OFlags::NONBLOCK | OFlags::NOFOLLOW)).open(path)?)
@@ -116,7 +116,7 @@ fn flags(flags: OFlags) -> i32 {
 /// Reads a regular file.
 ///
 /// # Errors
-/// If it is another kind of file, and those of the system.
+/// If it is another kind of file, and when a call to the system fails.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path, OpenOptions::new().read(true))?.read_to_end(&mut bytes)?;
@@ -126,7 +126,7 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// Opens an input of any kind, without waiting for a FIFO's other end.
 ///
 /// # Errors
-/// Those of the system.
+/// When a call to the system fails.
 pub fn open_input(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let file = options.read(true).custom_flags(flags(OFlags::NONBLOCK | OFlags::NOCTTY)).open(path)?;
@@ -138,7 +138,7 @@ pub fn open_input(path: &Path) -> io::Result<File> {
 /// Reads an input of any kind to its end.
 ///
 /// # Errors
-/// If there are more than `bytes_max` bytes, if it is a FIFO that no process writes to, and those of the system.
+/// If there are more than `bytes_max` bytes, if it is a FIFO that no process writes to, and when a call to the system fails.
 pub fn read_input(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let file = open_input(path)?;
     let is_fifo = file.metadata()?.file_type().is_fifo();
@@ -157,7 +157,7 @@ pub fn read_input(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
 /// only written to. A FIFO must have a reader.
 ///
 /// # Errors
-/// Those of the system.
+/// When a call to the system fails.
 pub fn open_log(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let file = options.append(true).create(true).custom_flags(flags(OFlags::NONBLOCK | OFlags::NOCTTY)).open(path);
@@ -175,7 +175,7 @@ pub fn open_log(path: &Path) -> io::Result<File> {
 /// Removes a regular file.
 ///
 /// # Errors
-/// If it is another kind of file, and those of the system.
+/// If it is another kind of file, and when a call to the system fails.
 pub fn remove(path: &Path) -> io::Result<()> {
     regular(&fs::symlink_metadata(path)?)?;
     fs::remove_file(path)
@@ -184,7 +184,7 @@ pub fn remove(path: &Path) -> io::Result<()> {
 /// Gives a regular file another name, in place of a regular file that may have it.
 ///
 /// # Errors
-/// If one of the two is another kind of file, and those of the system.
+/// If one of the two is another kind of file, and when a call to the system fails.
 pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
     regular(&fs::symlink_metadata(from)?).map_err(|error| named(from, error))?;
     regular_or_none(to).map_err(|error| named(to, error))?;
@@ -196,7 +196,7 @@ pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
 /// was no old file, it has `mode` less the process's mask. Links that lead to it stay.
 ///
 /// # Errors
-/// If another kind of file is there, and those of the system; the old file is untouched.
+/// If another kind of file is there, and when a call to the system fails; the old file is untouched.
 pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     let path = follow(path)?;
     let old = regular_or_none(&path)?;
@@ -253,7 +253,7 @@ impl Claim {
     /// Remembers the file at a path, which this process has just made there.
     ///
     /// # Errors
-    /// Those of the system.
+    /// When a call to the system fails.
     pub fn of(path: PathBuf) -> io::Result<Self> {
         let found = fs::symlink_metadata(&path)?;
         Ok(Self { path, device: found.dev(), number: found.ino() })

@@ -155,7 +155,7 @@ fn check_aof(manifest: &Path) {
 }
 
 #[test]
-fn other_servers_load_what_is_written_here_and_what_they_append_is_read_here() {
+fn redis_and_sleeve_load_and_continue_each_others_aof() {
     let manners = [(true, false), (false, true), (true, true)];
     for (kind, (checksums, rewrites)) in PEERS.into_iter().flat_map(|kind| manners.map(|manner| (kind, manner))) {
         let scratch = Scratch::new(kind.name());
@@ -188,7 +188,7 @@ fn other_servers_load_what_is_written_here_and_what_they_append_is_read_here() {
 }
 
 #[test]
-fn a_log_that_another_server_has_written_and_rewritten_is_read_and_gone_on_with() {
+fn an_aof_that_redis_wrote_and_rewrote_is_continued() {
     for kind in PEERS {
         let scratch = Scratch::new(kind.name());
         let options = scratch.options(true);
@@ -241,7 +241,7 @@ fn other_servers_pass_over_how_much_of_a_file_counts() {
 }
 
 #[test]
-fn a_file_that_is_longer_than_what_counts_is_cut_and_a_shorter_one_refused() {
+fn a_file_beyond_its_length_is_cut_and_a_shorter_one_refused() {
     let scratch = Scratch::new("length");
     let options = scratch.options(true);
     write_log(&options, false);

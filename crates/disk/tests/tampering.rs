@@ -75,7 +75,7 @@ const DEEDS: [(&str, Tamper); 7] = [
 ];
 
 #[test]
-fn what_somebody_does_to_a_file_is_seen_and_nothing_is_where_nobody_does_anything() {
+fn tampering_with_a_file_is_noticed_and_nothing_else_is() {
     for (number, (deed, tamper)) in DEEDS.into_iter().enumerate() {
         let place = Place::new(&format!("deed-{number}"));
         let log = place.begin();

@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_that_are_for_nothing_become_rare_and_one_that_finds_something_is_followed_by_the_next() {
+    fn polls_that_find_nothing_become_rare_until_one_finds_something() {
         let mut patience = Patience::new(Duration::from_secs(3600));
         let mut watch = patience.begin().expect("nothing is known yet");
         assert!((0..1_000).all(|_| watch.goes_on()));

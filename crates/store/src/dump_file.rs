@@ -311,8 +311,8 @@ mod tests {
     use super::*;
     use crate::keyspace::Options;
     use crate::keyspace::shard::Moment;
-    use crate::rdb::Version;
     use crate::rdb::file::{Format, Head, Writer};
+    use crate::rdb::{Version, write_copied, write_entry};
     use crate::types::hash::Map;
     use crate::types::list::List;
     use crate::types::set::Set;
@@ -378,7 +378,7 @@ mod tests {
             let (mut whole, mut copied) = (Writer::new(format), Writer::new(format));
             locked.shard(0).for_each(0, |entry| {
                 let head = Head { key: entry.key(), deadline: entry.deadline(), access: Access::Unknown };
-                whole.record(&head).entry(&entry, 6);
+                write_entry(whole.record(&head), &entry, 6);
                 let body = entry.copy_body();
                 let number;
                 let bytes = match &body {
@@ -389,7 +389,7 @@ mod tests {
                     Body::Whole(bytes) | Body::Edited(bytes) | Body::Packed(_, bytes) => *bytes,
                     _ => panic!("a small value lies in its entry"),
                 };
-                copied.record(&head).raw(body.form(), bytes, 6);
+                write_copied(copied.record(&head), body.form(), bytes, 6);
                 forms.push(body.form());
             });
             assert_eq!(whole.drain(<[u8]>::to_vec), copied.drain(<[u8]>::to_vec));

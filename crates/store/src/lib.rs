@@ -38,11 +38,10 @@ mod table;
 mod types;
 mod value;
 
-pub use crate::keyspace::exchange::Shared;
-pub use crate::keyspace::field_expiry::ExpiredFields;
+pub use crate::keyspace::exchange::{Shared, absorb, shared_key};
 pub use crate::keyspace::locks::{Locked, SHARDS_MAX, ShardGuard, ShardSet};
 pub use crate::keyspace::shard::{Find, Flushed, Moment, Previous, Shard};
-pub use crate::keyspace::updating::{OtherKind, Updated};
+pub use crate::keyspace::updating::{ExpiredFields, OtherKind, Updated};
 pub use crate::keyspace::{Options, SHARDS_DEFAULT, Shards, Store};
 pub use crate::memory::prefetch::PrefetchStep;
 pub use crate::packed::listpack::{Elements, Packed, packed_size};

@@ -39,7 +39,7 @@ pub trait Disk: Debug + Send + Sync {
     /// Opens a file. One that may be made is not reached through a link.
     ///
     /// # Errors
-    /// If it is no regular file, and those of the system; `NotFound` where a file had to be there.
+    /// If it is no regular file, and when a call to the system fails; `NotFound` where a file had to be there.
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>>;
 
     /// Returns the size of a file in bytes.
@@ -51,13 +51,13 @@ pub trait Disk: Debug + Send + Sync {
     /// Gives a file another name, in place of the file that had that name.
     ///
     /// # Errors
-    /// If one of them is no regular file, and those of the system.
+    /// If one of them is no regular file, and when a call to the system fails.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a file.
     ///
     /// # Errors
-    /// If it is no regular file, and those of the system.
+    /// If it is no regular file, and when a call to the system fails.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
     /// The path of the file that is meant by this one: the links at its end are followed, so that they stay where the file is
@@ -75,19 +75,19 @@ pub trait Disk: Debug + Send + Sync {
     /// Makes a folder, unless it is there.
     ///
     /// # Errors
-    /// Those of the system.
+    /// When a call to the system fails.
     fn make_folder(&self, folder: &Path) -> io::Result<()>;
 
     /// Makes the names in a folder durable.
     ///
     /// # Errors
-    /// Those of the system.
+    /// When a call to the system fails.
     fn sync_folder(&self, folder: &Path) -> io::Result<()>;
 
     /// Takes the lock that this file stands for and writes `holder`, a process id, into it. The lock goes with the value.
     ///
     /// # Errors
-    /// `ResourceBusy` where another holds it, with a text that names the process; and those of the system.
+    /// `ResourceBusy` where another holds it, with a text that names the process; and when a call to the system fails.
     fn lock(&self, path: &Path, holder: u32) -> io::Result<Box<dyn Lock>>;
 }
 
@@ -96,31 +96,31 @@ pub trait File: Debug + Send + Sync {
     /// Reads from byte `at` on; returns how many bytes, 0 at the end.
     ///
     /// # Errors
-    /// Those of the system.
+    /// When a call to the system fails.
     fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<usize>;
 
     /// Appends all slices, with one call to the system where it takes them at once.
     ///
     /// # Errors
-    /// Those of the system. Any part of the slices may be in the file then; [`File::truncate`] takes it back.
+    /// When a call to the system fails. Any part of the slices may be in the file then; [`File::truncate`] takes it back.
     fn append(&self, slices: &[IoSlice<'_>]) -> io::Result<()>;
 
     /// Makes the appended bytes durable.
     ///
     /// # Errors
-    /// Those of the system.
+    /// When a call to the system fails.
     fn sync(&self) -> io::Result<()>;
 
     /// Cuts the file to `length` bytes.
     ///
     /// # Errors
-    /// Those of the system.
+    /// When a call to the system fails.
     fn truncate(&self, length: u64) -> io::Result<()>;
 
     /// Returns the file's size in bytes.
     ///
     /// # Errors
-    /// Those of the system.
+    /// When a call to the system fails.
     fn size(&self) -> io::Result<u64>;
 }
 
@@ -133,7 +133,7 @@ pub trait Lock: Debug + Send + Sync {
 /// Reads into `into` until it is full or the file ends; returns how many bytes.
 ///
 /// # Errors
-/// Those of the system.
+/// When a call to the system fails.
 pub fn read_full(file: &dyn File, at: u64, into: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while let Some(rest) = into.get_mut(filled..).filter(|rest| !rest.is_empty()) {
@@ -150,7 +150,7 @@ pub fn read_full(file: &dyn File, at: u64, into: &mut [u8]) -> io::Result<usize>
 /// Reads a whole file that is known to be small.
 ///
 /// # Errors
-/// Those of the system, and `FileTooLarge` above `bytes_max`.
+/// When a call to the system fails, and `FileTooLarge` above `bytes_max`.
 pub fn read_small(disk: &dyn Disk, path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let file = disk.open(path, Open::Read)?;
     let size = file.size()?;

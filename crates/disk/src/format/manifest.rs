@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn what_redis_refuses_is_refused_in_its_words_and_so_is_what_none_can_follow() {
+    fn bad_manifests_are_refused_in_redis_words() {
         let long = format!("file {} seq 1 type b\n", "a".repeat(1_024));
         let cases = [
             ("", "Found an empty AOF manifest"),
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bit_that_is_turned_is_refused_or_told_or_names_a_file_that_is_not_there() {
+    fn a_turned_bit_is_refused_or_reported_or_names_a_missing_file() {
         let text = b"file a.aof.2.base.rdb seq 2 type b\nfile a.aof.3.incr.aof seq 3 type i\n\
                      file a.aof.4.incr.aof seq 4 type i\n";
         let whole = Manifest::parse(text).expect("it is a manifest").0;

@@ -109,7 +109,7 @@ impl Part {
     /// Opens the file from byte `at` on. `is_base` where the blocks count from the base's own beginning.
     ///
     /// # Errors
-    /// Those of the system.
+    /// When a call to the system fails.
     pub fn new(file: Arc<dyn File>, at: u64, place: Place, is_base: bool) -> io::Result<Part> {
         Ok(Part {
             window: Window::new(file, at)?,
@@ -436,7 +436,7 @@ pub struct Claims {
 /// Looks for whole blocks from byte `at` on, past anything else.
 ///
 /// # Errors
-/// Those of the system.
+/// When a call to the system fails.
 pub fn claims(file: Arc<dyn File>, at: u64, mut salt: Option<Salt>) -> io::Result<Claims> {
     let mut window = Window::new(file, at)?;
     let mut claims = Claims::default();

@@ -34,7 +34,7 @@ impl Requests {
     /// `limit` bytes.
     ///
     /// # Errors
-    /// In the outer value those of the system; in the inner one why there is no request.
+    /// In the outer value a failed call to the system; in the inner one why there is no request.
     pub fn next(&mut self, window: &mut Window, limit: u64) -> io::Result<Result<(usize, RequestKind), What>> {
         let mut parser = Parser::new();
         let limits = Limits { bulk_len_max: i64::MAX, requests_max: 1, ..Limits::default() };

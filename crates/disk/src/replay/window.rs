@@ -25,7 +25,7 @@ impl Window {
     /// Opens the file from byte `at` on, as long as it is now.
     ///
     /// # Errors
-    /// Those of the system.
+    /// When a call to the system fails.
     pub fn new(file: Arc<dyn File>, at: u64) -> io::Result<Window> {
         let size = file.size()?;
         Ok(Window { file, size, start: at, bytes: Vec::new(), passed: 0 })
@@ -59,7 +59,7 @@ impl Window {
     /// Reads until at least so many bytes are in memory, or all that there are.
     ///
     /// # Errors
-    /// Those of the system; a file that has become shorter.
+    /// When a call to the system fails; a file that has become shorter.
     pub fn fill(&mut self, wanted: usize) -> io::Result<()> {
         let wanted = u64::try_from(wanted).unwrap_or(u64::MAX).min(self.remaining()) as usize;
         if self.rest().len() >= wanted {

@@ -192,13 +192,15 @@ fn add(engine: &Engine, previous: &PreviousData, replaces: bool) -> Result<(), S
         }
     }
     let shards = 0..engine.keyspace.store.shards();
-    let shared = |shard| engine.keyspace.store.lock(shard).shared_key(&previous.store.lock(shard));
+    let shared = |shard| sleeve_store::shared_key(&engine.keyspace.store.lock(shard), &previous.store.lock(shard));
     if let Some(shared) = shards.clone().find_map(shared).filter(|_| !replaces) {
         let key = shared.key.escape_ascii().to_string();
         let key = log::user_data(&key);
         return Err(format!("The key \"{key}\" of database {} is there already", shared.database));
     }
-    shards.for_each(|shard| engine.keyspace.store.lock(shard).absorb(&mut previous.store.lock(shard)));
+    shards.for_each(|shard| {
+        sleeve_store::absorb(&mut engine.keyspace.store.lock(shard), &mut previous.store.lock(shard))
+    });
     engine.scripts.replace_libraries(libraries);
     Ok(())
 }

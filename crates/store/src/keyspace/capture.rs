@@ -46,7 +46,7 @@ impl Shard {
         })
     }
 
-    /// Hands over more of an opened value if it is under this key; whether it is.
+    /// Captures more of an opened value if it is under this key, and returns whether it is.
     pub(crate) fn capture_opened(&mut self, key: Key<'_>, open_value: &Arc<OpenValue>, budget: &mut Budget) -> bool {
         let position = self.placement.position(key.hash);
         self.tables.iter_mut().any(|table| table.capture_opened(position, key.name, open_value, budget))

@@ -38,38 +38,36 @@ impl Store {
     }
 }
 
-impl Shard {
-    /// A key that is here and in the same shard of a sibling.
-    pub fn shared_key(&self, other: &Self) -> Option<Shared> {
-        (0..other.databases()).find_map(|database| {
-            let mut shared = None;
-            other.for_each(database, |entry| {
-                if shared.is_none() && self.has(database, &entry) {
-                    shared = Some(Shared { database, key: entry.key().into() });
-                }
-            });
-            shared
-        })
-    }
+/// Returns a key that is both in this shard and in the same shard of a sibling.
+pub fn shared_key(shard: &Shard, other: &Shard) -> Option<Shared> {
+    (0..other.databases()).find_map(|database| {
+        let mut shared = None;
+        other.for_each(database, |entry| {
+            if shared.is_none() && has(shard, database, &entry) {
+                shared = Some(Shared { database, key: entry.key().into() });
+            }
+        });
+        shared
+    })
+}
 
-    fn has(&self, database: usize, entry: &EntryRef<'_>) -> bool {
-        self.get(database, self.hash_key().key(entry.key()), i64::MIN).is_some()
-    }
+fn has(shard: &Shard, database: usize, entry: &EntryRef<'_>) -> bool {
+    shard.get(database, shard.hash_key().key(entry.key()), i64::MIN).is_some()
+}
 
-    /// Takes over the keys of the same shard of a sibling that are not here.
-    pub fn absorb(&mut self, other: &mut Self) {
-        for database in 0..other.databases() {
-            let mut missing: Vec<Box<[u8]>> = Vec::new();
-            other.for_each(database, |entry| {
-                if !self.has(database, &entry) {
-                    missing.push(entry.key().into());
-                }
-            });
-            for name in missing {
-                let key = self.hash_key().key(&name);
-                if let Some(entry) = other.take(database, key) {
-                    drop(self.put(database, key, entry, i64::MIN));
-                }
+/// Takes over the keys of the same shard of a sibling that are not in this one.
+pub fn absorb(shard: &mut Shard, other: &mut Shard) {
+    for database in 0..other.databases() {
+        let mut missing: Vec<Box<[u8]>> = Vec::new();
+        other.for_each(database, |entry| {
+            if !has(shard, database, &entry) {
+                missing.push(entry.key().into());
+            }
+        });
+        for name in missing {
+            let key = shard.hash_key().key(&name);
+            if let Some(entry) = other.take(database, key) {
+                drop(shard.put(database, key, entry, i64::MIN));
             }
         }
     }
@@ -116,17 +114,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_here_is_taken_over_and_what_is_stays() {
+    fn missing_keys_are_taken_over_and_present_ones_stay() {
         let (store, words) = (store(&[]), (0..300).map(|number| format!("key {number}")).collect::<Vec<_>>());
         let other = store.sibling();
-        let shared =
-            |store: &Store| (0..store.shards()).find_map(|shard| store.lock(shard).shared_key(&other.lock(shard)));
+        let find_shared =
+            |store: &Store| (0..store.shards()).find_map(|shard| shared_key(&store.lock(shard), &other.lock(shard)));
         words.iter().for_each(|word| set(&other, 2, word, "old"));
-        assert_eq!(shared(&store), None);
+        assert_eq!(find_shared(&store), None);
         words.iter().step_by(3).for_each(|word| set(&store, 2, word, "new"));
         set(&store, 0, &words[1], "of another database");
-        assert!(shared(&store).is_some_and(|shared| shared.database == 2));
-        (0..store.shards()).for_each(|shard| store.lock(shard).absorb(&mut other.lock(shard)));
+        assert!(find_shared(&store).is_some_and(|shared| shared.database == 2));
+        (0..store.shards()).for_each(|shard| absorb(&mut store.lock(shard), &mut other.lock(shard)));
         assert_eq!((store.len(2), other.len(2)), (300, 100));
         for (number, word) in words.iter().enumerate() {
             let wanted = if number % 3 == 0 { b"new" } else { b"old" };

@@ -4,11 +4,9 @@
 //! [`Store::lock`] or several with [`Store::lock_set`], and works on [`Shard`]s. The other functions here go through the
 //! shards one after the other and hold one lock at a time. Any thread may call any of them.
 
-pub mod adding;
 pub mod capture;
 pub mod due;
 pub mod exchange;
-pub mod field_expiry;
 pub mod locks;
 pub mod shard;
 pub mod updating;

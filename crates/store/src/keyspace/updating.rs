@@ -1,10 +1,16 @@
-//! Collections that are changed under their keys, wherever they lie.
+//! Collections that are changed under their keys, wherever they lie; keys that are added, in great numbers as a file is loaded;
+//! and the removal of expired fields of hashes.
 //!
-//! Under the shard's lock. A key is looked for once, whether or not keys of its database have deadlines.
+//! Under the shard's lock. A key is looked for once, whether or not keys of its database have deadlines. A key that is added
+//! counts as present even if it has expired, because no time is known there. The shard keeps the hashes with expiring fields in
+//! the order in which they are due (`due`); a caller that knows the time takes one hash after the other, and removes a bounded
+//! part of its fields.
 
-use super::shard::{Moment, Shard, forget_if_gone};
+use super::shard::{Moment, Shard, due_ms, forget_if_gone, with_body};
 use crate::table::Lookup;
+use crate::table::entry::body::Body;
 use crate::table::entry::handle::{Change, EntryRef, Garbage};
+use crate::types::hash::Map;
 use crate::value::Deadline;
 use crate::value::collection::Collection;
 use crate::value::key_hash::{Hash, Key};
@@ -23,6 +29,15 @@ pub struct Updated<R> {
 /// The key holds a value of another type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OtherKind;
+
+/// Fields of one hash that were removed because their time had come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExpiredFields {
+    /// Their names; at least one.
+    pub fields: Vec<Box<[u8]>>,
+    /// They were the last, so the key has been removed.
+    pub emptied: bool,
+}
 
 impl Shard {
     /// Changes the collection under a key, which is made first if there is none; see [`Shard::update_present`]. The memory of
@@ -115,5 +130,79 @@ impl Shard {
             self.due[db].announce(key.hash, key.name, due_ms);
         }
         Ok(Lookup::Live(Updated { result, emptied: is_empty, created: false }))
+    }
+
+    /// Returns whether some hash of a database may have expired fields.
+    #[inline]
+    pub fn has_due_fields(&self, db: usize, now_ms: i64) -> bool {
+        self.due.get(db).is_some_and(|due| due.has_due(now_ms))
+    }
+
+    /// Returns whether the hash under this key may have expired fields.
+    pub fn is_due(&self, db: usize, hash: Hash, now_ms: i64) -> bool {
+        self.due.get(db).is_some_and(|due| due.is_due(hash, now_ms))
+    }
+
+    /// Takes the key of a hash that may have expired fields, with its hash value.
+    pub fn pop_due(&mut self, db: usize, now_ms: i64) -> Option<(Hash, Box<[u8]>)> {
+        self.due.get_mut(db)?.pop(now_ms)
+    }
+
+    /// Removes expired fields of a hash, looking at some `budget` of them: all of a small one. None if there are none.
+    pub fn expire_fields(&mut self, db: usize, key: Key<'_>, now_ms: i64, budget: usize) -> Option<ExpiredFields> {
+        let mut fields = Vec::new();
+        let expire = |map: &mut Map| map.expire(now_ms, budget, |field| fields.push(field.into()));
+        let Ok(Lookup::Live(updated)) = self.update_present(db, key, now_ms, || false, |_| {}, expire) else {
+            return None;
+        };
+        let emptied = updated.emptied;
+        (!fields.is_empty()).then_some(ExpiredFields { fields, emptied })
+    }
+
+    /// Adds a key; false, and nothing is done, if it is there.
+    #[inline]
+    pub(crate) fn add(&mut self, db: usize, key: Key<'_>, body: Body<'_>, deadline: Option<i64>, clock: u32) -> bool {
+        let position = self.placement.position(key.hash);
+        let is_new = self.table_mut(db).find(position, key.name).is_none();
+        if is_new {
+            self.insert(db, key, body, deadline, clock);
+        }
+        is_new
+    }
+
+    /// Adds a key with a collection; false, and nothing is done, if it is there.
+    pub(crate) fn add_collection<C: Collection>(
+        &mut self,
+        db: usize,
+        key: Key<'_>,
+        collection: C,
+        deadline: Option<i64>,
+        clock: u32,
+    ) -> bool {
+        self.needs_newest_format |= collection.needs_newest_format();
+        with_body(collection, |body| self.add(db, key, body, deadline, clock))
+    }
+
+    /// Adds a key with a collection. The caller has looked: it is not there.
+    pub(super) fn insert_collection<C: Collection>(
+        &mut self,
+        db: usize,
+        key: Key<'_>,
+        collection: C,
+        deadline: Option<i64>,
+        clock: u32,
+    ) {
+        self.needs_newest_format |= collection.needs_newest_format();
+        with_body(collection, |body| self.insert(db, key, body, deadline, clock));
+    }
+
+    #[inline]
+    fn insert(&mut self, db: usize, key: Key<'_>, body: Body<'_>, deadline: Option<i64>, clock: u32) {
+        let position = self.placement.position(key.hash);
+        let due_ms = due_ms(&body);
+        self.table_mut(db).insert(position, key.name, body, deadline, clock);
+        if let Some(due_ms) = due_ms {
+            self.due[db].announce(key.hash, key.name, due_ms);
+        }
     }
 }

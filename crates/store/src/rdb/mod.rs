@@ -29,7 +29,7 @@ mod pass;
 mod rdb_type;
 pub mod record;
 pub mod scan;
-mod types;
+pub mod types;
 
 pub use bad::Bad;
 pub use crc64::crc64;
@@ -38,7 +38,7 @@ pub use limits::Limits;
 pub use rdb_type::{Destination, Origin};
 pub use record::Record;
 pub use scan::{Correction, Input, Source};
-pub use types::{Loaded, read, write};
+pub use types::{Loaded, read, write, write_copied, write_entry};
 
 /// The newest version of Redis's format that is read.
 pub const VERSION_MAX: u16 = 13;

@@ -3,19 +3,19 @@
 //! A caller that knows the key begins a [`Record`] (`file::Writer::record`). A record is one of these, each in the file of
 //! its type:
 //!
-//! - a whole value: [`Record::entry`] from an entry under its lock, [`Record::raw`] from the form and the bytes that were
-//!   copied out of one, [`Record::string`] from a string;
-//! - a large value in parts: an `open_...` that says how many parts there are, and then exactly so many calls on the
-//!   [`Encoder`]. If fewer or more parts come than were announced, the file is broken.
+//! - a whole value: `types::write_entry` from an entry under its lock, `types::write_copied` from the form and the bytes that
+//!   were copied out of one;
+//! - a large value in parts: `open` of its type, which says how many parts there are, and then exactly so many calls for the
+//!   parts, on the encoder. If fewer or more parts come than were announced, the file is broken.
 //!
-//! | opened by | parts |
+//! | type | parts |
 //! | --- | --- |
-//! | [`Record::open_string`] | [`Encoder::string_part`], as many bytes in all as were announced |
-//! | [`Record::open_list`] | [`Encoder::pack`] |
-//! | [`Record::open_set`] | [`Encoder::member`] |
-//! | [`Record::open_sorted_set`] | [`Encoder::scored`] |
-//! | [`Record::open_hash`] | [`Encoder::field`] |
-//! | [`Record::open_stream`] | [`Encoder::block`] for each, then [`Encoder::stream_counters`], then for each group [`Encoder::group`], [`Encoder::pending`] for each pending entry, [`Encoder::consumers`], and for each of them [`Encoder::consumer`] and [`Encoder::consumer_pending`] for each entry that it has |
+//! | `string` | `write_string_part`, as many bytes in all as were announced |
+//! | `list` | `write_pack` |
+//! | `set` | `write_member` |
+//! | `sorted_set` | `write_scored` |
+//! | `hash` | `write_field` |
+//! | `stream` | `write_block` for each, then `write_stream_counters`, then for each group `write_group`, `write_pending` for each pending entry, `write_consumers`, and for each of them `write_consumer` and `write_consumer_pending` for each entry that it has |
 //!
 //! Members of sets, hashes and sorted sets may come in any order.
 

@@ -8,7 +8,7 @@
 //!
 //! Captured before-images wait in memory until a step takes them. The counter in [`Snapshot::begin`]'s argument holds their
 //! size; holding writers back is the caller's business. One thread uses a snapshot. A snapshot that is dropped before its end
-//! is aborted: nothing is copied for it any longer, and before another can begin its marks are brought to an end, as
+//! is aborted: nothing is copied for it any longer, and before another can begin its pending entries are brought to an end, as
 //! [`Unfinished`] says.
 
 pub mod record;
@@ -60,7 +60,7 @@ impl fmt::Display for Torn {
 
 impl std::error::Error for Torn {}
 
-/// A snapshot cannot begin because the one before has not ended. If it was aborted, [`Store::unfinished_snapshot`] gives it
+/// A snapshot cannot begin because the one before has not ended. If it was aborted, [`Snapshot::unfinished`] gives it
 /// back to be stepped to its end, which captures nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unfinished;
@@ -94,15 +94,13 @@ pub struct Snapshot {
     longest_hold: u64,
 }
 
-impl Store {
-    /// A snapshot that was aborted and has not come to its end, to be stepped there.
-    pub fn unfinished_snapshot(&self) -> Option<Snapshot> {
-        let queue = self.queue.lock().clone().filter(|queue| queue.backlog().is_aborted())?;
-        Some(Snapshot::on(queue))
-    }
-}
-
 impl Snapshot {
+    /// Returns the snapshot of a store that was aborted and has not come to its end, to be stepped there.
+    pub fn unfinished(store: &Store) -> Option<Self> {
+        let queue = store.queue.lock().clone().filter(|queue| queue.backlog().is_aborted())?;
+        Some(Self::on(queue))
+    }
+
     fn on(queue: Arc<SnapshotQueue>) -> Self {
         Self {
             queue,
@@ -321,7 +319,7 @@ mod tests {
         torn.queue.finish_table(false);
         assert_eq!(torn.step(&store, Budget::unbounded(), &mut |_| ()), Err(Torn));
         drop(torn);
-        let mut unfinished = store.unfinished_snapshot().expect("its marks are still there");
+        let mut unfinished = Snapshot::unfinished(&store).expect("its entries are still pending");
         while unfinished.step(&store, Budget::unbounded(), &mut |_| ()).expect("nobody wants it") != Progress::Done {}
         assert!(Snapshot::begin(&store, &mut store.lock_all(), Arc::default()).is_ok());
     }

@@ -6,6 +6,7 @@
 use super::Size;
 use super::record::{Bytes, Keys, Large, Members, Record};
 use crate::rdb::file::{Access, Head, Writer};
+use crate::rdb::types;
 use crate::types::stream::group::PendingCopy;
 use crate::types::stream::id::StreamId;
 use crate::value::Kind;
@@ -60,7 +61,7 @@ impl SnapshotWriter {
             Record::Close(large) => {
                 let pending = std::mem::take(&mut self.pending);
                 if !large.is_packed() {
-                    writer.parts().close(large.open_value(), pending);
+                    types::close(writer.parts(), large.open_value(), pending);
                 }
             }
         }
@@ -82,7 +83,7 @@ impl SnapshotWriter {
         keys.for_each(|entry| {
             self.keys += 1;
             let head = Head { key: entry.key(), deadline: entry.deadline(), access: access(entry.clock()) };
-            writer.record(&head).entry(&entry, NO_TIME);
+            types::write_entry(writer.record(&head), &entry, NO_TIME);
         });
     }
 }
@@ -94,18 +95,18 @@ fn head<'a>(large: &'a Large, access: &impl Fn(u32) -> Access) -> Head<'a> {
 fn open(writer: &mut Writer, large: &Large, access: &impl Fn(u32) -> Access) {
     // A packed value has one part, which is the whole record.
     if !large.is_packed() {
-        writer.record(&head(large, access)).open(large.open_value());
+        types::open(writer.record(&head(large, access)), large.open_value());
     }
 }
 
 fn write_members(writer: &mut Writer, kind: Kind, members: Members<'_>) {
     let parts = writer.parts();
-    members.for_each(|entry| parts.opened_member(kind, &entry));
+    members.for_each(|entry| types::write_member(parts, kind, &entry));
 }
 
 fn write_part(writer: &mut Writer, large: &Large, bytes: &Bytes<'_>, access: &impl Fn(u32) -> Access) {
     match large.packed_form() {
-        Some(form) => writer.record(&head(large, access)).raw(form, &bytes.bytes(), NO_TIME),
-        None => writer.parts().opened_part(large.kind(), bytes.place(), &bytes.bytes()),
+        Some(form) => types::write_copied(writer.record(&head(large, access)), form, &bytes.bytes(), NO_TIME),
+        None => types::write_part(writer.parts(), large.kind(), bytes.place(), &bytes.bytes()),
     }
 }

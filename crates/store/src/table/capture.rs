@@ -99,7 +99,7 @@ impl Table {
         }
     }
 
-    /// Hands over more of the collection under a key, if it is the one that was opened; whether it is.
+    /// Captures more of the collection under a key, if it is the one that was opened, and returns whether it is.
     pub fn capture_opened(
         &mut self,
         position: u64,

@@ -6,69 +6,43 @@
 //! arrays of two pools of 32 KiB, and once in a while copies the directory, which has 16 bytes for each such segment.
 //!
 //! The table owns the entries and their heap. It does not know the time: where it matters whether an entry has expired, its
-//! caller passes the time. Only the shard calls it, under the shard's lock. `occupied` has a key that was found to be
-//! changed, `walk` the longer walks over the table, and `growth` makes it larger or smaller.
+//! caller passes the time. Only the shard calls it, under the shard's lock. `walk` has the longer walks over the
+//! table, and `directory` makes it larger or smaller.
 
 pub mod arena;
 pub mod before_images;
 pub mod bucket;
 pub mod capture;
+pub mod directory;
 pub mod entry;
-mod growth;
-pub mod occupied;
 pub mod segment;
 pub mod walk;
 
 use crate::memory::heap::Heap;
 use crate::memory::prefetch::{PrefetchStep, prefetch};
 use crate::value::is_expired;
-use crate::value::key_hash::{Hash, HashKey};
-use arena::Arena;
+use crate::value::key_hash::HashKey;
 use before_images::BeforeImages;
-use bucket::{Bucket, OUTSIDE, SPANS, Slot, VOLATILE};
+use bucket::{OUTSIDE, SPANS, Slot, VOLATILE};
+pub(crate) use directory::Placement;
+use directory::{Directory, slots};
 use entry::Entry;
 use entry::body::Body;
 use entry::handle::{EntryMut, EntryRef, Garbage, OwnedEntry};
-use segment::{Segment, tag_of};
+use segment::tag_of;
 
 /// Buckets in which an entry is looked for ahead of need.
 const BUCKETS_AHEAD_MAX: usize = 3;
 
-/// How the keys of one shard are placed.
-#[derive(Clone, Copy)]
-pub(crate) struct Placement {
-    pub hash_key: HashKey,
-    /// The highest bits of a hash, which are the same for all keys of a shard.
-    pub shard_bits: u32,
-}
-
-impl Placement {
-    /// The hash without the bits that chose the shard.
-    #[inline]
-    pub fn position(&self, hash: Hash) -> u64 {
-        hash.0 << self.shard_bits
-    }
-
-    pub fn position_of(&self, entry: Entry) -> u64 {
-        self.position(self.hash_key.hash(entry.key()))
-    }
-}
-
 /// The keys of one database in one shard.
 pub(crate) struct Table {
-    directory: Vec<Segment>,
-    /// The directory has two to the power of this many places, or none while the table was never used.
-    bits: u8,
+    directory: Directory,
     /// The epoch of all entries but those that a snapshot still lacks.
     epoch: u8,
     /// The before-images that a snapshot still lacks, while it does.
     before_images: Option<Box<BeforeImages>>,
-    /// The number of segments with a depth of `bits`: when there are none, the directory can be halved.
-    deepest: usize,
     len: usize,
     volatile: usize,
-    segment_bytes: usize,
-    arena: Arena,
     /// Where the next step of active expiry begins.
     expiry_position: u64,
     placement: Placement,
@@ -99,15 +73,11 @@ pub(crate) struct SlotIndex {
 impl Table {
     pub fn new(placement: Placement) -> Self {
         Self {
-            directory: Vec::new(),
-            bits: 0,
+            directory: Directory::new(),
             epoch: 0,
             before_images: None,
-            deepest: 0,
             len: 0,
             volatile: 0,
-            segment_bytes: 0,
-            arena: Arena::new(),
             expiry_position: 0,
             placement,
             heap: Heap::new(),
@@ -126,31 +96,13 @@ impl Table {
 
     /// The bytes of entries, segments and directory.
     pub fn memory(&self) -> usize {
-        self.heap.bytes() + self.segment_bytes + self.directory.capacity() * size_of::<Segment>()
-    }
-
-    #[inline]
-    fn index_of(&self, position: u64) -> usize {
-        // Two shifts, because the one by 64 that an empty prefix asks for does not exist.
-        ((position >> 1) >> (63 - self.bits)) as usize
-    }
-
-    /// The first of the places in the directory that lead to the same segment as this one.
-    #[inline]
-    fn first_index(&self, index: usize) -> usize {
-        index >> (self.bits - self.directory[index].depth) << (self.bits - self.directory[index].depth)
-    }
-
-    /// How many places in the directory lead to the segment at `index`.
-    #[inline]
-    fn spread(&self, index: usize) -> usize {
-        1 << (self.bits - self.directory[index].depth)
+        self.heap.bytes() + self.directory.memory()
     }
 
     /// Where a key is, and its entry, to be used before the table changes. Always inline, as [`Segment::find`].
     #[inline(always)]
     fn locate(&self, position: u64, key: &[u8]) -> Option<(SlotIndex, Entry)> {
-        let at = self.index_of(position);
+        let at = self.directory.index_of(position);
         let segment = self.directory.get(at)?;
         let (index, slot) = segment.find(tag_of(position, segment.depth), key)?;
         // SAFETY: the entry of a filled slot lives and is not changed until the table is.
@@ -206,14 +158,12 @@ impl Table {
     ) -> EntryMut<'_> {
         let entry = Entry::create(&mut self.heap, key, body, deadline, clock, self.epoch);
         if self.directory.is_empty() {
-            self.segment_bytes += size_of::<Bucket>();
-            self.directory = vec![Segment::new(&mut self.arena, 1, 0)];
-            (self.bits, self.deepest) = (0, 1);
+            self.directory.begin();
         }
-        let mut first = self.first_index(self.index_of(position));
+        let mut first = self.directory.first_index(self.directory.index_of(position));
         while self.directory[first].is_crowded() {
-            self.grow(first);
-            first = self.first_index(self.index_of(position));
+            self.directory.grow(first, &self.placement);
+            first = self.directory.first_index(self.directory.index_of(position));
         }
         let segment = &mut self.directory[first];
         let slot = Slot::new(tag_of(position, segment.depth), entry.address(), entry.slot_flags());
@@ -250,10 +200,73 @@ impl Table {
 
     /// Takes out the key that was found at this place. The entry is the caller's to destroy, in this table's heap.
     fn take_found(&mut self, place: SlotIndex) -> Entry {
-        let place = SlotIndex { segment: self.first_index(place.segment), ..place };
+        let place = SlotIndex { segment: self.directory.first_index(place.segment), ..place };
         let entry = self.remove_at(place);
-        self.settle(place.segment);
+        self.directory.settle(place.segment, &self.placement);
         entry
+    }
+
+    /// Looks for a key that is to be changed or taken out.
+    #[inline]
+    pub fn occupied(&mut self, position: u64, key: &[u8]) -> Option<Occupied<'_>> {
+        let (place, _) = self.locate(position, key)?;
+        Some(Occupied { table: self, place })
+    }
+
+    /// The entry of a key, to be changed.
+    #[inline]
+    pub fn find_mut(&mut self, position: u64, key: &[u8]) -> Option<EntryMut<'_>> {
+        self.occupied(position, key).map(Occupied::into_entry)
+    }
+
+    /// As [`Table::lookup`], of a key that is to be changed or taken out.
+    #[inline]
+    pub fn lookup_occupied(
+        &mut self,
+        position: u64,
+        key: &[u8],
+        now_ms: i64,
+        may_vanish: impl FnOnce() -> bool,
+    ) -> Lookup<Occupied<'_>> {
+        let Some((place, entry)) = self.locate(position, key) else { return Lookup::Missing };
+        if is_expired(entry.deadline(), now_ms) {
+            return Lookup::Expired(if may_vanish() { Some(self.remove_found(place)) } else { None });
+        }
+        Lookup::Live(Occupied { table: self, place })
+    }
+
+    /// Returns the entry of a key, to be changed. A missing key is added. A key with a deadline before `now_ms` is replaced,
+    /// and its memory is returned to be freed.
+    #[inline]
+    pub fn entry_or_insert(
+        &mut self,
+        (position, key): (u64, &[u8]),
+        body: Body<'_>,
+        now_ms: i64,
+        clock: u32,
+    ) -> (EntryMut<'_>, Option<Garbage>) {
+        let expired = match self.locate(position, key) {
+            Some((place, entry)) if !is_expired(entry.deadline(), now_ms) => return (self.entry_at(place), None),
+            Some((place, _)) => Some(self.remove_found(place)),
+            None => None,
+        };
+        (self.insert(position, key, body, None, clock), expired)
+    }
+
+    /// The entry at a place where a key was found, to be changed.
+    #[inline]
+    fn entry_at(&mut self, place: SlotIndex) -> EntryMut<'_> {
+        if self.before_images.is_some() {
+            self.capture(place);
+        }
+        self.entry_mut(place)
+    }
+
+    fn remove_found(&mut self, place: SlotIndex) -> Garbage {
+        let entry = self.take_found(place);
+        // SAFETY: the entry is of this heap, it is in no slot any more, and references that were lent are gone while `self`
+        // is borrowed.
+        Garbage::new(unsafe { entry.destroy(&mut self.heap) })
     }
 
     /// The secret with which the keys are hashed.
@@ -301,19 +314,19 @@ impl Table {
 
     #[inline]
     fn prefetch_segment(&self, position: u64) {
-        prefetch(self.directory.as_ptr().wrapping_add(self.index_of(position)).cast());
+        prefetch(self.directory.as_ptr().wrapping_add(self.directory.index_of(position)).cast());
     }
 
     #[inline]
     fn prefetch_bucket(&self, position: u64) {
-        if let Some(segment) = self.directory.get(self.index_of(position)) {
+        if let Some(segment) = self.directory.get(self.directory.index_of(position)) {
             prefetch(segment.home_address(tag_of(position, segment.depth)));
         }
     }
 
     #[inline]
     fn prefetch_entry(&self, position: u64) {
-        let Some(segment) = self.directory.get(self.index_of(position)) else { return };
+        let Some(segment) = self.directory.get(self.directory.index_of(position)) else { return };
         let tag = tag_of(position, segment.depth);
         let mut at = segment.home(tag);
         for _ in 0..BUCKETS_AHEAD_MAX {
@@ -335,6 +348,33 @@ impl Table {
     }
 }
 
+/// A key that was found in a table to be changed, taken out, or both in turn: it is looked up once. The table is borrowed for as
+/// long, so the place of the key stays its own.
+pub(crate) struct Occupied<'t> {
+    table: &'t mut Table,
+    place: SlotIndex,
+}
+
+impl<'t> Occupied<'t> {
+    /// Its entry, to be changed.
+    #[inline]
+    pub fn entry(&mut self) -> EntryMut<'_> {
+        self.table.entry_at(self.place)
+    }
+
+    /// Its entry, to be changed, for as long as the table is lent.
+    #[inline]
+    pub fn into_entry(self) -> EntryMut<'t> {
+        self.table.entry_at(self.place)
+    }
+
+    /// Takes it out, and returns its memory to be freed.
+    #[inline]
+    pub fn remove(self) -> Garbage {
+        self.table.remove_found(self.place)
+    }
+}
+
 impl Clone for Table {
     /// A copy of all entries, each with its deadline and clock.
     fn clone(&self) -> Self {
@@ -351,22 +391,13 @@ impl Drop for Table {
         if self.before_images.is_some() && self.give_away() {
             return;
         }
-        let mut index = 0;
-        while index < self.directory.len() {
-            let (segment, spread) = (self.directory[index], self.spread(index));
-            for slot in slots(&segment).filter(|slot| slot.has(OUTSIDE)) {
+        let Self { directory, heap, .. } = self;
+        directory.free(|segment| {
+            for slot in slots(segment).filter(|slot| slot.has(OUTSIDE)) {
                 // SAFETY: the entry of a filled slot lives, and is of this heap; a table that ends has no readers. Cells are
                 // freed with the heap, memory outside of them must be freed here.
-                drop(unsafe { Entry::at(slot.address()).destroy(&mut self.heap) });
+                drop(unsafe { Entry::at(slot.address()).destroy(heap) });
             }
-            // SAFETY: the array came from this arena, and a directory that ends has no readers.
-            unsafe { segment.free(&mut self.arena) };
-            index += spread;
-        }
+        });
     }
-}
-
-/// The filled slots of a segment, in the order of its buckets.
-fn slots(segment: &Segment) -> impl Iterator<Item = Slot> {
-    segment.buckets().iter().flat_map(|bucket| bucket.slots).filter(|slot| !slot.is_empty())
 }

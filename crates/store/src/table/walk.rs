@@ -57,11 +57,11 @@ impl ExpireReport {
 impl Table {
     /// Shows the entries from `position` on: some `wanted` of them, from at most one segment.
     pub fn walk<'a>(&'a self, position: u64, wanted: usize, mut show: impl FnMut(EntryRef<'a>)) -> WalkStep {
-        let index = self.index_of(position);
+        let index = self.directory.index_of(position);
         let Some(segment) = self.directory.get(index) else {
             return WalkStep { next: None, shown: 0, buckets: 0 };
         };
-        let count = self.directory[self.first_index(index)].count as usize;
+        let count = self.directory[self.directory.first_index(index)].count as usize;
         let tag = tag_of(position, segment.depth);
         let (start, length) = (segment.home(tag), segment.length());
         let stride = (wanted.min(1 << 32) * length).div_ceil(count.max(1)).clamp(1, length);
@@ -113,13 +113,13 @@ impl Table {
 
     /// The slots at which [`Table::random`] looks until one is filled; all slots are equally likely.
     fn draws(&self, mut random: u64) -> impl Iterator<Item = (&Bucket, usize)> {
-        let weight_max = match self.bits {
+        let weight_max = match self.directory.bits {
             0 => self.directory[0].length() as u64,
             bits => (LENGTH_MAX as u64) << bits,
         };
         (0..RANDOM_TRIES).filter_map(move |_| {
             random = scramble(random);
-            let segment = &self.directory[self.index_of(random)];
+            let segment = &self.directory[self.directory.index_of(random)];
             let chosen = scramble(random ^ RANDOM_TRIES);
             // Its bits decide three times: the upper half the bucket, the lowest the slot, those between whether it is taken.
             // A position finds a segment the more easily the fewer bits it fixes, however few buckets it has: that is made
@@ -138,7 +138,7 @@ impl Table {
         let looks = self.draws(random).take(LOOKS_AHEAD);
         match step {
             prefetch::PrefetchStep::Segment => {
-                prefetch(self.directory.as_ptr().wrapping_add(self.index_of(scramble(random))).cast())
+                prefetch(self.directory.as_ptr().wrapping_add(self.directory.index_of(scramble(random))).cast())
             }
             prefetch::PrefetchStep::Bucket => looks.for_each(|(bucket, _)| prefetch(ptr::from_ref(bucket).cast())),
             prefetch::PrefetchStep::Entry => {
@@ -193,7 +193,7 @@ impl Table {
         let mut report = ExpireReport::default();
         while report.buckets < budget_buckets && self.volatile_len() > 0 {
             let position = self.expiry_position;
-            let first = self.first_index(self.index_of(position));
+            let first = self.directory.first_index(self.directory.index_of(position));
             let segment = self.directory[first];
             let start = segment.home(tag_of(position, segment.depth));
             let end = (start + budget_buckets - report.buckets).min(segment.length());
@@ -205,7 +205,7 @@ impl Table {
             let next = end_position(&segment, position, end);
             self.expiry_position = next.unwrap_or(0);
             if report.expired > expired_before {
-                self.settle(first);
+                self.directory.settle(first, &self.placement);
             }
             if next.is_none() {
                 report.wrapped = true;

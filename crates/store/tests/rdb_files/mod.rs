@@ -11,6 +11,7 @@ use std::sync::Mutex;
 
 use sleeve_store::dump_file::{Inserted, Inserter, LoadError};
 use sleeve_store::rdb::file::{About, Access, Batch, Event, Fault, Format, Head, Reader, Writer};
+use sleeve_store::rdb::types::{hash, list, set, sorted_set, stream, string};
 use sleeve_store::rdb::{self, Bad, Input, Loaded, Origin, Version};
 use sleeve_store::{
     Collection, Deadline, Digits, EntryRef, Kind, List, Map, Set, SortedSet, Store, Stream, StreamId, ValueRef,
@@ -99,9 +100,9 @@ fn what_stands_around_the_keys_is_told_as_it_was_written() {
     writer.select(2);
     writer.sizes(2, 1);
     let head = Head { key: b"one", deadline: Some(-5), access: Access::Idle(70_000) };
-    writer.record(&head).string(ValueRef::Integer(12));
+    string::write_string(writer.record(&head), ValueRef::Integer(12));
     let head = Head { key: b"two", deadline: None, access: Access::Frequency(200) };
-    writer.record(&head).string(ValueRef::Bytes(b"words"));
+    string::write_string(writer.record(&head), ValueRef::Bytes(b"words"));
     writer.end().unwrap();
     let file = writer.drain(<[u8]>::to_vec);
     assert_eq!(writer.len(), file.len() as u64);
@@ -195,7 +196,7 @@ fn keys_whose_time_is_over_are_left_out_and_counted() {
     writer.select(0);
     for (key, deadline) in [("over", Some(NOW.now_ms - 1)), ("now", Some(NOW.now_ms)), ("never", None)] {
         let head = Head { key: key.as_bytes(), deadline, access: Access::Unknown };
-        writer.record(&head).string(ValueRef::Bytes(b"value"));
+        string::write_string(writer.record(&head), ValueRef::Bytes(b"value"));
     }
     writer.end().unwrap();
     let (target, inserted) = writer.drain(|file| loaded_by_turns(file, usize::MAX)).unwrap();
@@ -211,7 +212,7 @@ fn a_value_that_fits_into_no_stretch_is_read_as_it_comes() {
     for key in ["before", "long", "behind"] {
         let head = Head { key: key.as_bytes(), deadline: None, access: Access::Unknown };
         let value = if key == "long" { &long[..] } else { b"short" };
-        writer.record(&head).string(ValueRef::Bytes(value));
+        string::write_string(writer.record(&head), ValueRef::Bytes(value));
     }
     writer.end().unwrap();
     let file = writer.drain(<[u8]>::to_vec);
@@ -252,32 +253,34 @@ fn in_parts(writer: &mut Writer, entry: &EntryRef<'_>) {
             let mut digits = Digits::default();
             let value = entry.value();
             let bytes = value.bytes(&mut digits);
-            record.open_string(bytes.len() as u64);
-            bytes.chunks(1000).for_each(|part| writer.parts().string_part(part));
+            string::open(record, bytes.len() as u64);
+            bytes.chunks(1000).for_each(|part| string::write_string_part(writer.parts(), part));
         }
         Kind::List => {
             let (count, packs) = entry.collection::<List>().unwrap().packs();
-            record.open_list(count as u64);
-            packs.for_each(|pack| writer.parts().pack(pack));
+            list::open(record, count as u64);
+            packs.for_each(|pack| list::write_pack(writer.parts(), pack));
         }
         Kind::Set => {
             let set = entry.collection::<Set>().unwrap();
-            record.open_set(set.len() as u64);
-            set.for_each(|member| writer.parts().member(member));
+            set::open(record, set.len() as u64);
+            set.for_each(|member| set::write_member(writer.parts(), member));
         }
         Kind::SortedSet => {
             let set = entry.collection::<SortedSet>().unwrap();
-            record.open_sorted_set(set.len() as u64);
-            set.visit(0..set.len(), false, |member, score| writer.parts().scored(member, score));
+            sorted_set::open(record, set.len() as u64);
+            set.visit(0..set.len(), false, |member, score| sorted_set::write_scored(writer.parts(), member, score));
         }
         Kind::Hash => {
             let map = entry.collection::<Map>().unwrap();
-            record.open_hash(map.len() as u64, map.due_ms().is_some());
-            map.for_each_with_deadline(i64::MIN, |field, value, deadline| writer.parts().field(field, value, deadline));
+            hash::open(record, map.len() as u64, map.due_ms().is_some());
+            map.for_each_with_deadline(i64::MIN, |field, value, deadline| {
+                hash::write_field(writer.parts(), field, value, deadline)
+            });
         }
         Kind::Stream => {
             let stream = entry.collection::<Stream>().unwrap();
-            record.open_stream(stream.blocks_len() as u64, false);
+            stream::open(record, stream.blocks_len() as u64, false);
             stream_in_parts(writer, stream);
         }
     }
@@ -285,15 +288,29 @@ fn in_parts(writer: &mut Writer, entry: &EntryRef<'_>) {
 
 fn stream_in_parts(writer: &mut Writer, stream: &Stream) {
     let parts = writer.parts();
-    stream.blocks().for_each(|(first, block)| parts.block(first, block));
-    parts.stream_counters(stream.len(), stream.first_id(), stream.counters(), stream.groups().len() as u64);
+    stream.blocks().for_each(|(first, block)| stream::write_block(parts, first, block));
+    stream::write_stream_counters(
+        parts,
+        stream.len(),
+        stream.first_id(),
+        stream.counters(),
+        stream.groups().len() as u64,
+    );
     for (name, group) in stream.groups() {
-        parts.group(name, group.last_id, group.entries_read, group.pending_len() as u64);
-        group.pending_in(StreamId::MIN..=StreamId::MAX).for_each(|(id, pending)| parts.pending(id, pending));
-        parts.consumers(group.consumers().len() as u64);
+        stream::write_group(parts, name, group.last_id, group.entries_read, group.pending_len() as u64);
+        group
+            .pending_in(StreamId::MIN..=StreamId::MAX)
+            .for_each(|(id, pending)| stream::write_pending(parts, id, pending));
+        stream::write_consumers(parts, group.consumers().len() as u64);
         for consumer in group.consumers() {
-            parts.consumer(&consumer.name, consumer.seen_ms, consumer.active_ms, consumer.pending_len() as u64);
-            consumer.pending_from(StreamId::MIN).for_each(|id| parts.consumer_pending(id));
+            stream::write_consumer(
+                parts,
+                &consumer.name,
+                consumer.seen_ms,
+                consumer.active_ms,
+                consumer.pending_len() as u64,
+            );
+            consumer.pending_from(StreamId::MIN).for_each(|id| stream::write_consumer_pending(parts, id));
         }
     }
 }

@@ -110,12 +110,12 @@ impl Run {
             }
         }
         let store = &self.world.store;
-        assert!(store.unfinished_snapshot().is_none());
+        assert!(Snapshot::unfinished(store).is_none());
         drop(snapshot);
         assert_eq!(self.waiting.bytes(), 0);
         let again = Snapshot::begin(store, &mut store.lock_all(), Arc::clone(&self.waiting));
         assert_eq!(again.map(drop), Err(Unfinished));
-        let mut rest = self.world.store.unfinished_snapshot().expect("it was aborted");
+        let mut rest = Snapshot::unfinished(&self.world.store).expect("it was aborted");
         loop {
             for _ in 0..self.world.random.below(changes + 1) {
                 self.world.step();

@@ -22,11 +22,11 @@
 //! writer.function(b"#!lua name=mylib\n...");
 //! writer.select(0);
 //! writer.sizes(keys, keys_with_deadlines);
-//! writer.record(&Head { key, deadline, access: Access::Unknown }).entry(&entry, now_ms); // whole, under the lock
-//! writer.record(&head).raw(form, bytes, now_ms);                                         // whole, from copied bytes
-//! writer.record(&head).open_hash(2, false);                                              // in parts
-//! writer.parts().field(field, value, None);
-//! writer.parts().field(field, value, None);
+//! write_entry(writer.record(&Head { key, deadline, access: Access::Unknown }), &entry, now_ms); // whole, under the lock
+//! write_copied(writer.record(&head), form, bytes, now_ms);                           // whole, from copied bytes
+//! hash::open(writer.record(&head), 2, false);                                        // in parts
+//! hash::write_field(writer.parts(), field, value, None);
+//! hash::write_field(writer.parts(), field, value, None);
 //! writer.drain(|bytes| file.write_all(bytes))?;                                          // as often as one likes
 //! writer.end()?;
 //! writer.drain(|bytes| file.write_all(bytes))?;

@@ -80,11 +80,11 @@ impl RdbType for Map {
 
     fn open(record: Record<'_>, open_value: &OpenValue) {
         let is_timed = open_value.extra().is_some_and(|AreTimed(is_timed)| *is_timed);
-        record.open_hash(open_value.parts_len() as u64, is_timed);
+        open(record, open_value.parts_len() as u64, is_timed);
     }
 
     fn write_member(encoder: &mut Encoder, entry: &EntryRef<'_>) {
-        encoder.field(ValueRef::Bytes(entry.key()), entry.value(), entry.deadline());
+        write_field(encoder, ValueRef::Bytes(entry.key()), entry.value(), entry.deadline());
     }
 }
 
@@ -100,55 +100,49 @@ fn write_hash(record: Record<'_>, map: MapRef<'_>, now_ms: i64) {
             first_ms = first_ms.into_iter().chain(deadline).min();
         });
     }
-    let encoder = record.begin_hash(count, first_ms);
-    map.for_each_with_deadline(now_ms, |field, value, deadline| encoder.field(field, value, deadline));
+    let encoder = begin_hash(record, count, first_ms);
+    map.for_each_with_deadline(now_ms, |field, value, deadline| write_field(encoder, field, value, deadline));
 }
 
-impl<'a> Record<'a> {
-    /// Opens a hash of `count` fields. `is_timed` says whether any of them has a deadline; version 10 has no word for that,
-    /// and the bytes that are written then are of version 12.
-    pub fn open_hash(self, count: u64, is_timed: bool) {
-        // The deadlines are not known yet, so they count from the beginning of time.
-        self.begin_hash(count, is_timed.then_some(0));
-    }
-
-    fn begin_hash(self, count: u64, first_ms: Option<i64>) -> &'a mut Encoder {
-        let (number, fields) = match (first_ms, self.encoder.version) {
-            (None, _) => (HASH, Fields::Plain),
-            (Some(_), Version::Valkey80) => (HASH_TIMED_VALKEY, Fields::Valkey),
-            (Some(first_ms), Version::Ten | Version::Twelve | Version::Thirteen) => {
-                (HASH_TIMED, Fields::From(first_ms))
-            }
-        };
-        self.encoder.fields = fields;
-        self.encoder.need(match fields {
-            Fields::Plain => 10,
-            Fields::From(_) => Version::Twelve.number(),
-            Fields::Valkey => Version::Valkey80.number(),
-        });
-        let encoder = self.begin(number);
-        if let Fields::From(first_ms) = fields {
-            encoder.number(first_ms);
-        }
-        encoder.len(count);
-        encoder
-    }
+/// Opens a hash of `count` fields. `is_timed` says whether any of them has a deadline; version 10 has no word for that,
+/// and the bytes that are written then are of version 12.
+pub fn open(record: Record<'_>, count: u64, is_timed: bool) {
+    // The deadlines are not known yet, so they count from the beginning of time.
+    begin_hash(record, count, is_timed.then_some(0));
 }
 
-impl Encoder {
-    /// A field of a hash with its deadline, in milliseconds since the epoch; that of a hash which was opened as one without
-    /// deadlines has none.
-    pub fn field(&mut self, field: ValueRef<'_>, value: ValueRef<'_>, deadline: Option<i64>) {
-        if let Fields::From(first_ms) = self.fields {
-            // No deadline is below the first, and none at all is a 0.
-            let from_first = deadline.map_or(0, |deadline| deadline.saturating_sub(first_ms).max(0) as u64 + 1);
-            self.len(from_first);
-        }
-        self.string(field);
-        self.string(value);
-        if self.fields == Fields::Valkey {
-            self.number(deadline.unwrap_or(-1));
-        }
+fn begin_hash<'a>(record: Record<'a>, count: u64, first_ms: Option<i64>) -> &'a mut Encoder {
+    let (number, fields) = match (first_ms, record.encoder.version) {
+        (None, _) => (HASH, Fields::Plain),
+        (Some(_), Version::Valkey80) => (HASH_TIMED_VALKEY, Fields::Valkey),
+        (Some(first_ms), Version::Ten | Version::Twelve | Version::Thirteen) => (HASH_TIMED, Fields::From(first_ms)),
+    };
+    record.encoder.fields = fields;
+    record.encoder.need(match fields {
+        Fields::Plain => 10,
+        Fields::From(_) => Version::Twelve.number(),
+        Fields::Valkey => Version::Valkey80.number(),
+    });
+    let encoder = record.begin(number);
+    if let Fields::From(first_ms) = fields {
+        encoder.number(first_ms);
+    }
+    encoder.len(count);
+    encoder
+}
+
+/// A field of a hash with its deadline, in milliseconds since the epoch; that of a hash which was opened as one without
+/// deadlines has none.
+pub fn write_field(encoder: &mut Encoder, field: ValueRef<'_>, value: ValueRef<'_>, deadline: Option<i64>) {
+    if let Fields::From(first_ms) = encoder.fields {
+        // No deadline is below the first, and none at all is a 0.
+        let from_first = deadline.map_or(0, |deadline| deadline.saturating_sub(first_ms).max(0) as u64 + 1);
+        encoder.len(from_first);
+    }
+    encoder.string(field);
+    encoder.string(value);
+    if encoder.fields == Fields::Valkey {
+        encoder.number(deadline.unwrap_or(-1));
     }
 }
 

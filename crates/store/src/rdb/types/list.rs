@@ -59,11 +59,11 @@ impl RdbType for List {
     }
 
     fn open(record: Record<'_>, open_value: &OpenValue) {
-        record.open_list(open_value.parts_len() as u64);
+        open(record, open_value.parts_len() as u64);
     }
 
     fn write_part(encoder: &mut Encoder, _: u128, bytes: &[u8]) {
-        encoder.pack(Packed::new(bytes));
+        write_pack(encoder, Packed::new(bytes));
     }
 }
 
@@ -71,22 +71,18 @@ fn write_list(record: Record<'_>, list: ListRef<'_>) {
     let (count, packs) = list.packs();
     let encoder = record.begin(LIST_QUICKLIST_2);
     encoder.len(count as u64);
-    packs.for_each(|pack| encoder.pack(pack));
+    packs.for_each(|pack| write_pack(encoder, pack));
 }
 
-impl Record<'_> {
-    /// A list of so many packs.
-    pub fn open_list(self, packs: u64) {
-        self.begin(LIST_QUICKLIST_2).len(packs);
-    }
+/// A list of so many packs.
+pub fn open(record: Record<'_>, packs: u64) {
+    record.begin(LIST_QUICKLIST_2).len(packs);
 }
 
-impl Encoder {
-    /// A pack of a list.
-    pub fn pack(&mut self, packed: Packed<'_>) {
-        self.len(PACKED);
-        self.packed(packed);
-    }
+/// A pack of a list.
+pub fn write_pack(encoder: &mut Encoder, packed: Packed<'_>) {
+    encoder.len(PACKED);
+    encoder.packed(packed);
 }
 
 fn read_list(input: &mut impl Source, number: u8, limits: &Limits) -> Result<List, Bad> {

@@ -3,12 +3,12 @@
 //! A row names a type and the value that reading it returns. The file of the type implements the rest ([`RdbType`]). The
 //! reader puts values together element by element, as commands would, so that a value is kept as one that was written here.
 
-mod hash;
-mod list;
-mod set;
-mod sorted_set;
-mod stream;
-mod string;
+pub mod hash;
+pub mod list;
+pub mod set;
+pub mod sorted_set;
+pub mod stream;
+pub mod string;
 
 pub(super) use string::STRING;
 
@@ -86,39 +86,34 @@ macro_rules! types {
             Err(Bad::Kind(number))
         }
 
-        impl Record<'_> {
-            /// Writes the value of an entry, of any type. Fields that are expired at `now_ms` are left out; where `now_ms` is
-            /// the least number, all fields are kept.
-            pub fn entry(self, entry: &EntryRef<'_>, now_ms: i64) {
-                match entry.kind() { $(Kind::$name => <$value>::write(self, entry, now_ms),)+ }
-            }
-
-            fn copied(self, kind: Kind, form: Form, bytes: &[u8], now_ms: i64) {
-                match kind { $(Kind::$name => <$value>::write_copied(self, form, bytes, now_ms),)+ }
-            }
-
-            /// A large value that a snapshot has opened, in the parts that were announced.
-            pub(crate) fn open(self, open_value: &OpenValue) {
-                match open_value.metadata().kind { $(Kind::$name => <$value>::open(self, open_value),)+ }
-            }
+        /// Writes the value of an entry, of any type. Fields that are expired at `now_ms` are left out; where `now_ms` is the
+        /// least number, all fields are kept.
+        pub fn write_entry(record: Record<'_>, entry: &EntryRef<'_>, now_ms: i64) {
+            match entry.kind() { $(Kind::$name => <$value>::write(record, entry, now_ms),)+ }
         }
 
-        /// The parts of a large value of this type.
-        impl Encoder {
-            /// A part that is an entry of the value's table.
-            pub(crate) fn opened_member(&mut self, kind: Kind, entry: &EntryRef<'_>) {
-                match kind { $(Kind::$name => <$value>::write_member(self, entry),)+ }
-            }
+        fn copied(record: Record<'_>, kind: Kind, form: Form, bytes: &[u8], now_ms: i64) {
+            match kind { $(Kind::$name => <$value>::write_copied(record, form, bytes, now_ms),)+ }
+        }
 
-            /// A part that is a run of bytes, which stood at this place among the others.
-            pub(crate) fn opened_part(&mut self, kind: Kind, place: u128, bytes: &[u8]) {
-                match kind { $(Kind::$name => <$value>::write_part(self, place, bytes),)+ }
-            }
+        /// Begins a large value that a snapshot has opened, in the parts that were announced.
+        pub(crate) fn open(record: Record<'_>, open_value: &OpenValue) {
+            match open_value.metadata().kind { $(Kind::$name => <$value>::open(record, open_value),)+ }
+        }
 
-            /// Writes the bytes that stand behind the parts. The pending entries of a stream came in no order.
-            pub(crate) fn close(&mut self, open_value: &OpenValue, pending: Vec<PendingCopy>) {
-                match open_value.metadata().kind { $(Kind::$name => <$value>::close(self, open_value, pending),)+ }
-            }
+        /// Writes a part that is an entry of the value's table.
+        pub(crate) fn write_member(encoder: &mut Encoder, kind: Kind, entry: &EntryRef<'_>) {
+            match kind { $(Kind::$name => <$value>::write_member(encoder, entry),)+ }
+        }
+
+        /// Writes a part that is a run of bytes, which stood at this place among the others.
+        pub(crate) fn write_part(encoder: &mut Encoder, kind: Kind, place: u128, bytes: &[u8]) {
+            match kind { $(Kind::$name => <$value>::write_part(encoder, place, bytes),)+ }
+        }
+
+        /// Writes the bytes that stand behind the parts. The pending entries of a stream came in no order.
+        pub(crate) fn close(encoder: &mut Encoder, open_value: &OpenValue, pending: Vec<PendingCopy>) {
+            match open_value.metadata().kind { $(Kind::$name => <$value>::close(encoder, open_value, pending),)+ }
         }
     };
 }
@@ -153,25 +148,23 @@ pub fn read(input: &mut Input<'_>, origin: Origin, limits: &Limits) -> Result<Lo
 pub fn write(out: &mut Vec<u8>, entry: &EntryRef<'_>, now_ms: i64, version: Version) -> u16 {
     let mut encoder = Encoder::new(version, true);
     encoder.out = std::mem::take(out);
-    Record::new(&mut encoder, None).entry(entry, now_ms);
+    write_entry(Record::new(&mut encoder, None), entry, now_ms);
     let needed = encoder.needed();
     *out = encoder.out;
     needed
 }
 
-impl Record<'_> {
-    /// Writes the value of a form and bytes that were copied out of an entry: a short string, an integer or a small
-    /// collection. A value that lies outside of entries has no bytes there, and is written by another function. `now_ms` is
-    /// as in [`Record::entry`].
-    ///
-    /// # Panics
-    /// If the bytes of this form are no value of a key.
-    pub fn raw(self, form: Form, bytes: &[u8], now_ms: i64) {
-        let kind = form.kind().filter(|_| !matches!(form, Form::Shared | Form::Member | Form::Scored));
-        assert!(kind.is_some(), "the bytes of this form are no value of a key");
-        if let Some(kind) = kind {
-            self.copied(kind, form, bytes, now_ms);
-        }
+/// Writes the value of a form and bytes that were copied out of an entry: a short string, an integer or a small collection. A
+/// value that lies outside of entries has no bytes there, and is written by another function. `now_ms` is as in
+/// [`write_entry`].
+///
+/// # Panics
+/// If the bytes of this form are no value of a key.
+pub fn write_copied(record: Record<'_>, form: Form, bytes: &[u8], now_ms: i64) {
+    let kind = form.kind().filter(|_| !matches!(form, Form::Shared | Form::Member | Form::Scored));
+    assert!(kind.is_some(), "the bytes of this form are no value of a key");
+    if let Some(kind) = kind {
+        copied(record, kind, form, bytes, now_ms);
     }
 }
 

@@ -48,11 +48,11 @@ impl RdbType for Set {
     }
 
     fn open(record: Record<'_>, open_value: &OpenValue) {
-        record.open_set(open_value.parts_len() as u64);
+        open(record, open_value.parts_len() as u64);
     }
 
     fn write_member(encoder: &mut Encoder, entry: &EntryRef<'_>) {
-        encoder.member(ValueRef::Bytes(entry.key()));
+        write_member(encoder, ValueRef::Bytes(entry.key()));
     }
 }
 
@@ -67,21 +67,17 @@ fn write_set(record: Record<'_>, set: SetRef<'_>) {
     }
     let encoder = record.begin(SET);
     encoder.len(set.len() as u64);
-    set.for_each(|member| encoder.member(member));
+    set.for_each(|member| write_member(encoder, member));
 }
 
-impl Record<'_> {
-    /// A set of so many members.
-    pub fn open_set(self, count: u64) {
-        self.begin(SET).len(count);
-    }
+/// A set of so many members.
+pub fn open(record: Record<'_>, count: u64) {
+    record.begin(SET).len(count);
 }
 
-impl Encoder {
-    /// A member of a set.
-    pub fn member(&mut self, member: ValueRef<'_>) {
-        self.string(member);
-    }
+/// A member of a set.
+pub fn write_member(encoder: &mut Encoder, member: ValueRef<'_>) {
+    encoder.string(member);
 }
 
 fn read_set(input: &mut impl Source, number: u8, limits: &Limits) -> Result<Set, Bad> {

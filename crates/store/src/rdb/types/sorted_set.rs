@@ -57,12 +57,12 @@ impl RdbType for SortedSet {
     }
 
     fn open(record: Record<'_>, open_value: &OpenValue) {
-        record.open_sorted_set(open_value.parts_len() as u64);
+        open(record, open_value.parts_len() as u64);
     }
 
     fn write_member(encoder: &mut Encoder, entry: &EntryRef<'_>) {
         if let ValueRef::Integer(bits) = entry.value() {
-            encoder.scored(ValueRef::Bytes(entry.key()), f64::from_bits(bits as u64));
+            write_scored(encoder, ValueRef::Bytes(entry.key()), f64::from_bits(bits as u64));
         }
     }
 }
@@ -74,22 +74,18 @@ fn write_sorted_set(record: Record<'_>, set: SortedSetRef<'_>) {
     let encoder = record.begin(SORTED_SET);
     encoder.len(set.len() as u64);
     // From the last to the first, so that the reader can put each before all others.
-    set.visit(0..set.len(), true, |name, score| encoder.scored(name, score));
+    set.visit(0..set.len(), true, |name, score| write_scored(encoder, name, score));
 }
 
-impl Record<'_> {
-    /// A sorted set of so many members.
-    pub fn open_sorted_set(self, count: u64) {
-        self.begin(SORTED_SET).len(count);
-    }
+/// A sorted set of so many members.
+pub fn open(record: Record<'_>, count: u64) {
+    record.begin(SORTED_SET).len(count);
 }
 
-impl Encoder {
-    /// A member of a sorted set.
-    pub fn scored(&mut self, member: ValueRef<'_>, score: f64) {
-        self.string(member);
-        self.out.extend(score.to_le_bytes());
-    }
+/// A member of a sorted set.
+pub fn write_scored(encoder: &mut Encoder, member: ValueRef<'_>, score: f64) {
+    encoder.string(member);
+    encoder.out.extend(score.to_le_bytes());
 }
 
 fn add(set: &mut SortedSet, name: &[u8], score: f64, limits: &Limits) -> Result<(), Bad> {

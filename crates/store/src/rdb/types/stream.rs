@@ -62,14 +62,11 @@ impl RdbType for Stream {
 
     fn open(record: Record<'_>, open_value: &OpenValue) {
         let rest: Option<&StreamRest> = open_value.extra();
-        record.open_stream(
-            rest.map_or(0, |rest| rest.blocks as u64),
-            rest.and_then(|rest| rest.rest.producers()).is_some(),
-        );
+        open(record, rest.map_or(0, |rest| rest.blocks as u64), rest.and_then(|rest| rest.rest.producers()).is_some());
     }
 
     fn write_part(encoder: &mut Encoder, place: u128, bytes: &[u8]) {
-        encoder.block(id_at(place), Packed::new(bytes));
+        write_block(encoder, id_at(place), Packed::new(bytes));
     }
 
     fn close(encoder: &mut Encoder, open_value: &OpenValue, pending: Vec<PendingCopy>) {
@@ -96,144 +93,146 @@ fn pass_producers(input: &mut Input<'_>) -> Result<(), Bad> {
 }
 
 fn write_stream(record: Record<'_>, stream: &Stream) {
-    let encoder = record.begin_stream(stream.blocks_len() as u64, stream.producers().is_some());
+    let encoder = begin_stream(record, stream.blocks_len() as u64, stream.producers().is_some());
     for (first, packed) in stream.blocks() {
-        encoder.block(first, packed);
+        write_block(encoder, first, packed);
     }
-    encoder.stream_counters(stream.len(), stream.first_id(), stream.counters(), stream.groups().len() as u64);
+    write_stream_counters(encoder, stream.len(), stream.first_id(), stream.counters(), stream.groups().len() as u64);
     for (name, group) in stream.groups() {
-        write_group(encoder, name, group);
+        write_whole_group(encoder, name, group);
     }
-    encoder.producers(stream.producers());
+    write_producers(encoder, stream.producers());
 }
 
-fn write_group(encoder: &mut Encoder, name: &[u8], group: &StreamGroup) {
-    encoder.group(name, group.last_id, group.entries_read, group.pending_len() as u64);
-    group.pending_in(StreamId::MIN..=StreamId::MAX).for_each(|(id, pending)| encoder.pending(id, pending));
-    encoder.consumers(group.consumers().len() as u64);
+fn write_whole_group(encoder: &mut Encoder, name: &[u8], group: &StreamGroup) {
+    write_group(encoder, name, group.last_id, group.entries_read, group.pending_len() as u64);
+    group.pending_in(StreamId::MIN..=StreamId::MAX).for_each(|(id, pending)| write_pending(encoder, id, pending));
+    write_consumers(encoder, group.consumers().len() as u64);
     for consumer in group.consumers() {
         let Consumer { name, seen_ms, active_ms, .. } = consumer;
-        encoder.consumer(name, *seen_ms, *active_ms, consumer.pending_len() as u64);
-        consumer.pending_from(StreamId::MIN).for_each(|id| encoder.consumer_pending(id));
+        write_consumer(encoder, name, *seen_ms, *active_ms, consumer.pending_len() as u64);
+        consumer.pending_from(StreamId::MIN).for_each(|id| write_consumer_pending(encoder, id));
     }
 }
 
 /// Everything of a stream that stands behind its blocks.
 fn write_behind_blocks(encoder: &mut Encoder, stream: &Stream, mut pending: Vec<PendingCopy>) {
-    encoder.stream_counters(stream.len(), stream.first_id(), stream.counters(), stream.groups().len() as u64);
+    write_stream_counters(encoder, stream.len(), stream.first_id(), stream.counters(), stream.groups().len() as u64);
     pending.sort_unstable_by_key(|copy| (copy.group, copy.id));
     let mut rest = pending.as_mut_slice();
     for (number, (name, group)) in (0..).zip(stream.groups()) {
         let (of_group, behind) = rest.split_at_mut(rest.partition_point(|copy| copy.group <= number));
         rest = behind;
-        encoder.group(name, group.last_id, group.entries_read, of_group.len() as u64);
-        of_group.iter().for_each(|copy| encoder.pending(copy.id, copy.pending));
-        encoder.consumers(group.consumers().len() as u64);
+        write_group(encoder, name, group.last_id, group.entries_read, of_group.len() as u64);
+        of_group.iter().for_each(|copy| write_pending(encoder, copy.id, copy.pending));
+        write_consumers(encoder, group.consumers().len() as u64);
         of_group.sort_unstable_by_key(|copy| (copy.pending.consumer, copy.id));
         for consumer in group.consumers() {
             let number = group.find(&consumer.name);
             let start = of_group.partition_point(|copy| Some(copy.pending.consumer) < number);
             let count = of_group[start..].partition_point(|copy| Some(copy.pending.consumer) == number);
-            encoder.consumer(&consumer.name, consumer.seen_ms, consumer.active_ms, count as u64);
-            of_group[start..start + count].iter().for_each(|copy| encoder.consumer_pending(copy.id));
+            write_consumer(encoder, &consumer.name, consumer.seen_ms, consumer.active_ms, count as u64);
+            of_group[start..start + count].iter().for_each(|copy| write_consumer_pending(encoder, copy.id));
         }
     }
-    encoder.producers(stream.producers());
+    write_producers(encoder, stream.producers());
 }
 
-impl<'a> Record<'a> {
-    /// A stream of so many blocks, and whether anything is known of producers that number its messages.
-    pub fn open_stream(self, blocks: u64, has_producers: bool) {
-        self.begin_stream(blocks, has_producers);
-    }
-
-    fn begin_stream(self, blocks: u64, has_producers: bool) -> &'a mut Encoder {
-        let (number, needed) = match self.encoder.version {
-            Version::Ten => (STREAM_2, 10),
-            Version::Thirteen if has_producers => (STREAM_4, 13),
-            Version::Twelve | Version::Thirteen | Version::Valkey80 => (STREAM_3, 11),
-        };
-        self.encoder.need(needed);
-        let encoder = self.begin(number);
-        encoder.len(blocks);
-        encoder
-    }
+/// A stream of so many blocks, and whether anything is known of producers that number its messages.
+pub fn open(record: Record<'_>, blocks: u64, has_producers: bool) {
+    begin_stream(record, blocks, has_producers);
 }
 
-impl Encoder {
-    /// A block of a stream, and the id under which it stands.
-    pub fn block(&mut self, first: StreamId, packed: Packed<'_>) {
-        self.text(&raw_id(first));
-        self.packed(packed);
-    }
+fn begin_stream<'a>(record: Record<'a>, blocks: u64, has_producers: bool) -> &'a mut Encoder {
+    let (number, needed) = match record.encoder.version {
+        Version::Ten => (STREAM_2, 10),
+        Version::Thirteen if has_producers => (STREAM_4, 13),
+        Version::Twelve | Version::Thirteen | Version::Valkey80 => (STREAM_3, 11),
+    };
+    record.encoder.need(needed);
+    let encoder = record.begin(number);
+    encoder.len(blocks);
+    encoder
+}
 
-    /// Writes the part behind the blocks of a stream: the number of its entries, the id of the first of them, its counters
-    /// and the number of its groups.
-    pub fn stream_counters(&mut self, entries: u64, first_id: StreamId, counters: StreamCounters, groups: u64) {
-        self.len(entries);
-        self.id(counters.last_id);
-        self.id(first_id);
-        self.id(counters.max_deleted_id);
-        self.len(counters.entries_added);
-        self.len(groups);
-    }
+/// A block of a stream, and the id under which it stands.
+pub fn write_block(encoder: &mut Encoder, first: StreamId, packed: Packed<'_>) {
+    encoder.text(&raw_id(first));
+    encoder.packed(packed);
+}
 
-    /// Writes the beginning of a group: its name, its position, and the number of its pending entries.
-    pub fn group(&mut self, name: &[u8], last_id: StreamId, entries_read: Option<u64>, pending: u64) {
-        self.text(name);
-        self.id(last_id);
-        // An unknown number is -1, which as a length is the largest number.
-        self.len(entries_read.unwrap_or(u64::MAX));
-        self.len(pending);
-    }
+/// Writes the part behind the blocks of a stream: the number of its entries, the id of the first of them, its counters
+/// and the number of its groups.
+pub fn write_stream_counters(
+    encoder: &mut Encoder,
+    entries: u64,
+    first_id: StreamId,
+    counters: StreamCounters,
+    groups: u64,
+) {
+    encoder.len(entries);
+    encoder.id(counters.last_id);
+    encoder.id(first_id);
+    encoder.id(counters.max_deleted_id);
+    encoder.len(counters.entries_added);
+    encoder.len(groups);
+}
 
-    /// A pending entry of a group.
-    pub fn pending(&mut self, id: StreamId, pending: Pending) {
-        self.raw_id(id);
-        self.number(pending.delivered_ms);
-        self.len(pending.deliveries);
-    }
+/// Writes the beginning of a group: its name, its position, and the number of its pending entries.
+pub fn write_group(encoder: &mut Encoder, name: &[u8], last_id: StreamId, entries_read: Option<u64>, pending: u64) {
+    encoder.text(name);
+    encoder.id(last_id);
+    // An unknown number is -1, which as a length is the largest number.
+    encoder.len(entries_read.unwrap_or(u64::MAX));
+    encoder.len(pending);
+}
 
-    /// The number of a group's consumers, behind its pending entries.
-    pub fn consumers(&mut self, count: u64) {
-        self.len(count);
-    }
+/// A pending entry of a group.
+pub fn write_pending(encoder: &mut Encoder, id: StreamId, pending: Pending) {
+    encoder.raw_id(id);
+    encoder.number(pending.delivered_ms);
+    encoder.len(pending.deliveries);
+}
 
-    /// Writes the part in front of the entries that a consumer has: its name, its times, and their number.
-    pub fn consumer(&mut self, name: &[u8], seen_ms: i64, active_ms: Option<i64>, pending: u64) {
-        self.text(name);
-        self.number(seen_ms);
-        // Version 10 takes it that a consumer was active whenever it was seen.
-        if self.version != Version::Ten {
-            self.number(active_ms.unwrap_or(-1));
+/// The number of a group's consumers, behind its pending entries.
+pub fn write_consumers(encoder: &mut Encoder, count: u64) {
+    encoder.len(count);
+}
+
+/// Writes the part in front of the entries that a consumer has: its name, its times, and their number.
+pub fn write_consumer(encoder: &mut Encoder, name: &[u8], seen_ms: i64, active_ms: Option<i64>, pending: u64) {
+    encoder.text(name);
+    encoder.number(seen_ms);
+    // Version 10 takes it that a consumer was active whenever it was seen.
+    if encoder.version != Version::Ten {
+        encoder.number(active_ms.unwrap_or(-1));
+    }
+    encoder.len(pending);
+}
+
+/// An entry that a consumer has, which is one of the group's pending entries.
+pub fn write_consumer_pending(encoder: &mut Encoder, id: StreamId) {
+    encoder.raw_id(id);
+}
+
+/// Writes the state of producers that number their messages, behind the groups: where there is any, and the version has
+/// words for it.
+pub fn write_producers(encoder: &mut Encoder, producers: Option<&Producers>) {
+    let Some(producers) = producers.filter(|_| encoder.version == Version::Thirteen) else { return };
+    let ProducerLimits { duration_s, ids_max } = producers.limits();
+    encoder.len(duration_s);
+    encoder.len(ids_max);
+    encoder.len(producers.len() as u64);
+    for (name, messages) in producers.iter() {
+        encoder.text(name);
+        encoder.len(messages.len() as u64);
+        for (message, entry) in messages {
+            encoder.text(message);
+            encoder.id(entry);
         }
-        self.len(pending);
     }
-
-    /// An entry that a consumer has, which is one of the group's pending entries.
-    pub fn consumer_pending(&mut self, id: StreamId) {
-        self.raw_id(id);
-    }
-
-    /// Writes the state of producers that number their messages, behind the groups: where there is any, and the version has
-    /// words for it.
-    pub fn producers(&mut self, producers: Option<&Producers>) {
-        let Some(producers) = producers.filter(|_| self.version == Version::Thirteen) else { return };
-        let ProducerLimits { duration_s, ids_max } = producers.limits();
-        self.len(duration_s);
-        self.len(ids_max);
-        self.len(producers.len() as u64);
-        for (name, messages) in producers.iter() {
-            self.text(name);
-            self.len(messages.len() as u64);
-            for (message, entry) in messages {
-                self.text(message);
-                self.id(entry);
-            }
-        }
-        self.len(producers.added);
-        self.len(producers.duplicates);
-    }
+    encoder.len(producers.added);
+    encoder.len(producers.duplicates);
 }
 
 fn read_id(input: &mut impl Source) -> Result<StreamId, Bad> {

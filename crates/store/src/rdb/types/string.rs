@@ -33,40 +33,39 @@ impl RdbType for Vec<u8> {
     }
 
     fn write(record: Record<'_>, entry: &EntryRef<'_>, _: i64) {
-        record.string(entry.value());
+        write_string(record, entry.value());
     }
 
     fn write_copied(record: Record<'_>, form: Form, bytes: &[u8], _: i64) {
-        record.string(match (form, bytes.first_chunk()) {
-            (Form::Integer, Some(number)) => ValueRef::Integer(i64::from_ne_bytes(*number)),
-            _ => ValueRef::Bytes(bytes),
-        });
+        write_string(
+            record,
+            match (form, bytes.first_chunk()) {
+                (Form::Integer, Some(number)) => ValueRef::Integer(i64::from_ne_bytes(*number)),
+                _ => ValueRef::Bytes(bytes),
+            },
+        );
     }
 
     fn open(record: Record<'_>, open_value: &OpenValue) {
-        record.open_string(open_value.extra().map_or(0, |Length(length)| *length as u64));
+        open(record, open_value.extra().map_or(0, |Length(length)| *length as u64));
     }
 
     fn write_part(encoder: &mut Encoder, _: u128, bytes: &[u8]) {
-        encoder.string_part(bytes);
+        write_string_part(encoder, bytes);
     }
 }
 
-impl Record<'_> {
-    /// A string.
-    pub fn string(self, value: ValueRef<'_>) {
-        self.begin(STRING).string(value);
-    }
-
-    /// A string of so many bytes, which come in parts and stay as they are: neither compressed nor an integer.
-    pub fn open_string(self, length: u64) {
-        self.begin(STRING).len(length);
-    }
+/// A string.
+pub fn write_string(record: Record<'_>, value: ValueRef<'_>) {
+    record.begin(STRING).string(value);
 }
 
-impl Encoder {
-    /// A part of a string.
-    pub fn string_part(&mut self, bytes: &[u8]) {
-        self.out.extend_from_slice(bytes);
-    }
+/// A string of so many bytes, which come in parts and stay as they are: neither compressed nor an integer.
+pub fn open(record: Record<'_>, length: u64) {
+    record.begin(STRING).len(length);
+}
+
+/// A part of a string.
+pub fn write_string_part(encoder: &mut Encoder, bytes: &[u8]) {
+    encoder.out.extend_from_slice(bytes);
 }

@@ -116,7 +116,7 @@ impl<V: BeforeImage> ById<V> {
         self.finish_capture();
     }
 
-    /// Owes nothing any longer; whether it did.
+    /// Forgets which values are pending, and returns whether any were.
     pub fn forget(&mut self) -> bool {
         self.before_images.take().is_some()
     }

@@ -71,8 +71,8 @@ struct State {
     loose: (Vec<u8>, usize),
     /// Every part up to this place has been delivered.
     reached: Option<u128>,
-    /// The rest of the value, as far as the store has let go of it.
-    ended: Vec<Box<dyn CaptureSource>>,
+    /// The rest of the value, as far as the store has released it.
+    released: Vec<Box<dyn CaptureSource>>,
     /// Walks that have not finished.
     walks: usize,
     /// The memory of this place itself, as long as it is counted.
@@ -122,7 +122,7 @@ impl OpenValue {
             parts: BTreeMap::new(),
             loose: (Vec::new(), 0),
             reached: None,
-            ended: Vec::new(),
+            released: Vec::new(),
             walks: outline.walks,
         };
         Self { metadata, outline, backlog, state: Mutex::new(state) }
@@ -148,7 +148,7 @@ impl OpenValue {
         self.backlog.is_aborted()
     }
 
-    /// Hands over copies of entries.
+    /// Delivers copies of entries.
     pub fn deliver(&self, batch: EntryBatch) {
         let mut state = self.state.lock();
         // Checked under the lock, so that nothing arrives after the snapshot was cleared.
@@ -158,7 +158,7 @@ impl OpenValue {
         }
     }
 
-    /// Hands over a part, which belongs at this place among the others.
+    /// Delivers a part, which belongs at this place among the others.
     pub fn deliver_part(&self, at: u128, part: Part) {
         let mut state = self.state.lock();
         if !self.is_aborted() {
@@ -167,7 +167,7 @@ impl OpenValue {
         }
     }
 
-    /// Hands over a small part, which may stand anywhere among the others of its kind.
+    /// Delivers a small part, which may stand anywhere among the others of its kind.
     pub fn deliver_loose(&self, bytes: &[u8]) {
         let mut state = self.state.lock();
         if !self.is_aborted() {
@@ -208,15 +208,15 @@ impl OpenValue {
         self.state.lock().key_now.clone()
     }
 
-    /// Keeps the rest of a value that the store lets go of.
+    /// Keeps the rest of a value that the store releases.
     pub fn adopt(&self, rest: Box<dyn CaptureSource>) {
-        self.state.lock().ended.push(rest);
+        self.state.lock().released.push(rest);
     }
 
-    /// Hands over more of a value that the store has let go of; false if that is not so.
+    /// Captures more of a value that the store has released; false if that is not so.
     pub fn capture_released(&self, budget: &mut Budget) -> bool {
         // The capture takes the lock itself.
-        let Some(mut rest) = self.state.lock().ended.pop() else { return false };
+        let Some(mut rest) = self.state.lock().released.pop() else { return false };
         rest.capture_more(budget);
         // If parts are still pending, dropping it brings it back here.
         drop(rest);
@@ -247,13 +247,13 @@ impl OpenValue {
     /// Drops the delivered parts, and the rest of a value that the store has released.
     pub fn clear(&self) {
         self.close();
-        let (batches, parts, loose, ended) = {
+        let (batches, parts, loose, released) = {
             let mut state = self.state.lock();
-            let State { batches, parts, loose, ended, .. } = &mut *state;
-            (std::mem::take(batches), std::mem::take(parts), std::mem::take(loose), std::mem::take(ended))
+            let State { batches, parts, loose, released, .. } = &mut *state;
+            (std::mem::take(batches), std::mem::take(parts), std::mem::take(loose), std::mem::take(released))
         };
         let bytes = batches.iter().map(EntryBatch::bytes).sum::<usize>() + loose.0.len();
         self.backlog.release(bytes + parts.values().map(|part| part.bytes.len()).sum::<usize>());
-        drop(ended);
+        drop(released);
     }
 }

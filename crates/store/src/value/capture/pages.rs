@@ -57,7 +57,7 @@ impl Pages {
         bytes.len()
     }
 
-    /// Hands over the pages in which these bytes lie.
+    /// Captures the pages in which these bytes lie.
     fn take(&mut self, bytes: &[u8], touched: Range<usize>) {
         let end = touched.end.min(self.length).div_ceil(PAGE_BYTES);
         for page in (touched.start / PAGE_BYTES).max(self.at)..end {
@@ -67,7 +67,7 @@ impl Pages {
         }
     }
 
-    /// Hands over pages from the first on. True when that was the last.
+    /// Captures pages from the first on. Returns true when that was the last.
     fn capture_more(&mut self, bytes: &[u8], budget: &mut Budget) -> bool {
         while self.left > 0 && !budget.is_spent() {
             let page = self.at;
@@ -140,7 +140,7 @@ impl Watch for Strings {
     }
 }
 
-/// A string that the store has let go of.
+/// A string that the store has released.
 #[derive(Debug)]
 struct Rest {
     /// None when no page is pending.

@@ -1,6 +1,6 @@
 //! The queue of one snapshot, in which all captured data arrives.
 //!
-//! Tables of keys deliver batches of small keys and open values for large ones, and those that the store lets go of come
+//! Tables of keys deliver batches of small keys and open values for large ones, and those that the store releases come
 //! here whole. The walk itself takes them from here, on its own thread. The lock inside is held for moments, and nothing
 //! is dropped under it.
 
@@ -18,7 +18,7 @@ use super::source::{Budget, CaptureSource};
 /// The queue to which one snapshot's tables deliver.
 pub struct SnapshotQueue {
     backlog: Arc<Backlog>,
-    /// Tables that still owe something, wherever they are.
+    /// Tables with pending entries, wherever they are.
     tables: AtomicUsize,
     queued: Mutex<Queued>,
 }
@@ -27,7 +27,7 @@ pub struct SnapshotQueue {
 struct Queued {
     batches: Vec<(usize, EntryBatch)>,
     opened: VecDeque<Arc<OpenValue>>,
-    ended: Vec<Box<dyn CaptureSource>>,
+    released: Vec<Box<dyn CaptureSource>>,
     is_torn: bool,
 }
 
@@ -55,7 +55,7 @@ impl SnapshotQueue {
         self.tables.fetch_sub(1, Ordering::Release);
     }
 
-    /// How many tables still owe something.
+    /// Returns how many tables have pending entries.
     pub fn tables(&self) -> usize {
         self.tables.load(Ordering::Acquire)
     }
@@ -65,7 +65,7 @@ impl SnapshotQueue {
         // The tables first: every delivery of a table arrived before the table reported its end.
         let tables = self.tables();
         let queued = self.queued.lock();
-        tables == 0 && queued.batches.is_empty() && queued.opened.is_empty() && queued.ended.is_empty()
+        tables == 0 && queued.batches.is_empty() && queued.opened.is_empty() && queued.released.is_empty()
     }
 
     /// Returns whether some table could not find its pending entries.
@@ -73,7 +73,7 @@ impl SnapshotQueue {
         self.queued.lock().is_torn
     }
 
-    /// Hands over small keys of a database.
+    /// Delivers small keys of a database.
     pub fn deliver(&self, db: usize, batch: EntryBatch) {
         let mut queued = self.queued.lock();
         // Checked under the lock, so that nothing arrives after the snapshot was cleared.
@@ -95,7 +95,7 @@ impl SnapshotQueue {
 
     /// Keeps a table that the store lets go of.
     pub fn adopt(&self, table: Box<dyn CaptureSource>) {
-        self.queued.lock().ended.push(table);
+        self.queued.lock().released.push(table);
     }
 
     /// Takes out the captured small keys, each batch with its database.
@@ -108,9 +108,9 @@ impl SnapshotQueue {
         self.queued.lock().opened.pop_front()
     }
 
-    /// Hands over more of a table that the store has let go of; false if there is none.
+    /// Captures more of a table that the store has released; false if there is none.
     pub fn capture_released(&self, budget: &mut Budget) -> bool {
-        let Some(mut table) = self.queued.lock().ended.pop() else { return false };
+        let Some(mut table) = self.queued.lock().released.pop() else { return false };
         table.capture_more(budget);
         // If entries are still pending, dropping it brings it back here.
         drop(table);
@@ -120,12 +120,12 @@ impl SnapshotQueue {
     /// Aborts the snapshot and drops everything that has arrived. Entries of the store go on being marked as captured.
     pub fn abort(&self) {
         self.backlog.abort();
-        let (batches, ended, opened) = {
+        let (batches, released, opened) = {
             let mut queued = self.queued.lock();
-            (std::mem::take(&mut queued.batches), std::mem::take(&mut queued.ended), queued.opened.clone())
+            (std::mem::take(&mut queued.batches), std::mem::take(&mut queued.released), queued.opened.clone())
         };
         opened.iter().for_each(|open_value| open_value.clear());
         self.backlog.release(batches.iter().map(|(_, batch)| batch.bytes()).sum());
-        drop(ended);
+        drop(released);
     }
 }

@@ -95,7 +95,7 @@ pub(in crate::engine::persistence) fn begin(
 
 /// Brings a snapshot to its end that was given up.
 pub fn finish_aborted_snapshot(engine: &Engine) {
-    let Some(mut aborted) = engine.keyspace.store.unfinished_snapshot() else { return };
+    let Some(mut aborted) = Snapshot::unfinished(&engine.keyspace.store) else { return };
     while let Ok(step @ (Step::More | Step::Waiting)) = aborted.step(&engine.keyspace.store, STEP, &mut |_| ()) {
         if step == Step::Waiting {
             waiting::sleep(WAITING_PAUSE);
