@@ -324,7 +324,8 @@ impl Follower {
 struct Listed<'e> {
     engine: &'e Engine,
     client: Arc<ClientInfo>,
-    /// The socket that the client's mailbox shuts. The replay keeps the client beyond the connection, and must not keep the socket.
+    /// The socket that the client's mailbox shuts. The replay keeps the client beyond the connection, and must not keep the
+    /// socket.
     _socket: Option<Arc<TcpStream>>,
 }
 
