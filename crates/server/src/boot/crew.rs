@@ -1,7 +1,7 @@
 //! The workers that serve some listeners: as many as the option states, at the start and whenever it is changed.
 //!
 //! Each has a driver of the same kind, a mailbox and a thread. If the kernel refuses a part of a new worker, the present
-//! workers stay as they were. Surplus workers end by themselves (`worker/worker_pool`).
+//! workers stay as they were. Surplus workers end by themselves (`worker/pool`).
 
 use std::io;
 use std::sync::Arc;

@@ -12,11 +12,11 @@ pub mod locking;
 pub mod lookahead;
 mod lookup;
 pub mod notifications;
-pub mod others;
 pub mod permission;
 pub mod publish;
 pub mod session_state;
 pub mod tracking_delivery;
+pub mod worker_handoff;
 
 use std::sync::Arc;
 
@@ -40,8 +40,8 @@ use crate::request::error::Error;
 use crate::request::output::{Mark, Output};
 use command_timer::CommandTimer;
 use key_change::Pending;
-use others::Others;
 use session_state::{Replies, SessionState};
+use worker_handoff::WorkerHandoff;
 
 /// The parts that the executor of a command has at hand: the engine, and the running thread's own.
 #[derive(Clone, Copy)]
@@ -84,7 +84,7 @@ pub struct Cx<'a> {
     /// Runs another command inside the running one (EXEC), with the locks that are held.
     pub call: fn(&mut Cx<'_>, Request<'_>),
     /// The other clients of this thread; None while a running script has borrowed them, or when embedded.
-    pub(crate) others: Option<&'a mut dyn Others>,
+    pub(crate) others: Option<&'a mut dyn WorkerHandoff>,
     /// The times of the commands, and the bounds from which on one of them is conspicuous.
     pub(crate) timer: CommandTimer,
     /// The work that its changes leave.

@@ -22,9 +22,9 @@ use crate::context::command_log;
 use crate::context::key_change::Pending;
 use crate::context::locking;
 use crate::context::lookahead::Found;
-use crate::context::others::Others;
 use crate::context::publish;
 use crate::context::session_state::{Replies, SessionState};
+use crate::context::worker_handoff::WorkerHandoff;
 use crate::context::{Cx, ThreadContext};
 use crate::host::log;
 use crate::messaging::mail::Letter;
@@ -36,7 +36,7 @@ use scratch::Scratch;
 
 /// Runs the requests of the batch, which lie in `buffer`, and appends their replies to its output. Returns how many
 /// were run: fewer than all when the peer is to be closed, when it waits for a key, or when a pause holds the next one.
-pub fn batch(state: &mut SessionState, scratch: &mut Scratch, buffer: &[u8], others: &mut dyn Others) -> usize {
+pub fn batch(state: &mut SessionState, scratch: &mut Scratch, buffer: &[u8], others: &mut dyn WorkerHandoff) -> usize {
     let Scratch { engine, counters, dice, now, clock, batch_buffer, batch, lookahead, output, pending, .. } = scratch;
     let thread_context = ThreadContext { engine, counters, dice, now: *now, clock: *clock, batch_buffer };
     let mut cx = Cx::new(thread_context, state, output, pending, call);

@@ -30,7 +30,7 @@ use super::native::raw_call::{Given, Returned, Seen};
 use crate::config::Opt;
 use crate::context::Cx;
 use crate::context::eviction;
-use crate::context::others::{Nobody, Others};
+use crate::context::worker_handoff::{NoWorker, WorkerHandoff};
 use crate::engine::observe::stats;
 use crate::engine::readiness::Hindrance;
 use crate::engine::scripts::flags;
@@ -263,10 +263,10 @@ fn play<'r>(
     let Run { request, name, kind, permits } = run;
     engine.scripts.running.begin(kind, clock::monotonic_ms());
     interrupt::begin(interpreter.bytes_max);
-    let (mut others, mut nobody) = (cx.others.take(), Nobody);
-    let lent: &mut dyn Others = match &mut others {
+    let (mut others, mut none) = (cx.others.take(), NoWorker);
+    let lent: &mut dyn WorkerHandoff = match &mut others {
         Some(others) => *others,
-        None => &mut nobody,
+        None => &mut none,
     };
     let lent = RefCell::new(lent);
     let is_sound =

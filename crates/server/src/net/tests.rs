@@ -90,8 +90,9 @@ fn what_a_peer_does_not_take_at_once_arrives_in_order() {
 
 #[test]
 fn what_comes_while_a_connection_is_held_comes_afterwards_and_all_of_it() {
-    // With a buffer that is smaller than the bytes that arrive at once, the rest arrives later.
-    for (mut driver, len) in drivers().zip([BUFFER_BYTES, 10_000, BUFFER_BYTES]) {
+    for mut driver in drivers() {
+        // With a buffer that is smaller than the bytes that arrive at once, the rest arrives later.
+        let len = if driver.kind() == DriverKind::Epoll { 10_000 } else { BUFFER_BYTES };
         let (socket, mut peer) = tcp_pair();
         let token = driver.adopt(socket).expect("it is open");
         let mut buffer = vec![0; len];

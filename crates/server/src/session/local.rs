@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use crate::context::others::Nobody;
 use crate::context::tracking_delivery;
 use crate::context::tracking_delivery::Delivery;
+use crate::context::worker_handoff::NoWorker;
 use crate::engine::Engine;
 use crate::engine::clients::client_info::ClientSocket;
 use crate::execute::active_expiry::Expiry;
@@ -212,10 +212,10 @@ impl Local {
     fn run(&mut self, requests: &[u8]) {
         if self.session.is_paused() && self.scratch.engine.clients.pause.held(self.scratch.now.monotonic_ms()).is_none()
         {
-            self.session.resume(&mut self.scratch, &mut Nobody);
+            self.session.resume(&mut self.scratch, &mut NoWorker);
         }
-        self.session.time_out(&mut self.scratch, &mut Nobody);
-        self.session.receive(requests, &mut self.scratch, &mut Nobody);
+        self.session.time_out(&mut self.scratch, &mut NoWorker);
+        self.session.receive(requests, &mut self.scratch, &mut NoWorker);
         self.tick();
         if self.session.state.closing {
             self.end();
@@ -235,10 +235,10 @@ impl Local {
                 Letter::Close(_) | Letter::Stop => return self.end(),
                 Letter::Unblock { ticket, mut reply, is_refused, .. } => {
                     self.session.note_refused(ticket, is_refused, &self.scratch);
-                    self.session.unblock(ticket, &mut reply, &mut self.scratch, &mut Nobody);
+                    self.session.unblock(ticket, &mut reply, &mut self.scratch, &mut NoWorker);
                 }
                 Letter::Users if !self.session.may_listen() => return self.end(),
-                Letter::Resume => self.session.resume(&mut self.scratch, &mut Nobody),
+                Letter::Resume => self.session.resume(&mut self.scratch, &mut NoWorker),
                 Letter::Message(message) => self.hear(&message),
                 Letter::Push { bytes, .. } => self.scratch.output.push_shared(&bytes),
                 Letter::Invalidate { keys, .. } => self.invalidate(keys),

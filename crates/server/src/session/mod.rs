@@ -14,8 +14,8 @@ use sleeve_wire::reply::Writer;
 use sleeve_wire::request::{Batch, Limits, Parser};
 
 use crate::config::{ClientClass, Opt, OutputLimit};
-use crate::context::others::Others;
 use crate::context::session_state::{Input, Replies, SessionState};
+use crate::context::worker_handoff::WorkerHandoff;
 use crate::engine::Engine;
 use crate::engine::clients::{blocking::Waiter, client_info::ClientInfo};
 use crate::engine::replication::primary;
@@ -78,7 +78,7 @@ impl Session {
     }
 
     /// Executes every request that these bytes complete and appends the replies to the thread's output.
-    pub fn receive(&mut self, bytes: &[u8], scratch: &mut Scratch, others: &mut dyn Others) {
+    pub fn receive(&mut self, bytes: &[u8], scratch: &mut Scratch, others: &mut dyn WorkerHandoff) {
         scratch.counters.input_bytes.add(bytes.len() as u64);
         self.state.client.traffic.note_received(bytes.len());
         if self.pending.is_empty() && !self.is_held() {
@@ -94,7 +94,7 @@ impl Session {
 
     /// Executes the requests that are complete with `count` bytes that have been received into [`Session::room`], as
     /// [`Session::receive`] does.
-    pub fn receive_kept(&mut self, count: usize, scratch: &mut Scratch, others: &mut dyn Others) {
+    pub fn receive_kept(&mut self, count: usize, scratch: &mut Scratch, others: &mut dyn WorkerHandoff) {
         scratch.counters.input_bytes.add(count as u64);
         self.state.client.traffic.note_received(count);
         self.run_complete(scratch, others);
@@ -121,7 +121,7 @@ impl Session {
     }
 
     /// Goes on after a pause, if nothing holds the peer any more.
-    pub fn resume(&mut self, scratch: &mut Scratch, others: &mut dyn Others) {
+    pub fn resume(&mut self, scratch: &mut Scratch, others: &mut dyn WorkerHandoff) {
         if !self.paused {
             return;
         }
@@ -141,7 +141,7 @@ impl Session {
     }
 
     /// Ends the waiting for a key with this reply, if it is still this ticket that the peer waits with, and goes on.
-    pub fn unblock(&mut self, ticket: u64, reply: &mut Output, scratch: &mut Scratch, others: &mut dyn Others) {
+    pub fn unblock(&mut self, ticket: u64, reply: &mut Output, scratch: &mut Scratch, others: &mut dyn WorkerHandoff) {
         if self.state.blocked.take_if(|waiter| waiter.ticket == ticket).is_none() {
             return;
         }
@@ -163,7 +163,7 @@ impl Session {
     /// Ends the waiting for a key at its timeout, or runs its requests where time alone may have made the data usable; a
     /// letter brings the outcome. If the waiting has just ended in another way, a letter says how, and the deadline means
     /// nothing any more: [`Session::deadline_ms`] does not give it to the caller until that letter comes.
-    pub fn time_out(&mut self, scratch: &mut Scratch, others: &mut dyn Others) {
+    pub fn time_out(&mut self, scratch: &mut Scratch, others: &mut dyn WorkerHandoff) {
         let now_ms = scratch.now.monotonic_ms();
         let is_due = |waiter: &&Arc<Waiter>| waiter.due_ms().is_some_and(|due_ms| due_ms <= now_ms);
         let Some(waiter) = self.state.blocked.as_ref().filter(is_due).map(Arc::clone) else { return };
@@ -274,7 +274,7 @@ impl Session {
         self.pending.reserve_exact(room.saturating_sub(self.pending.len()));
     }
 
-    fn run_pending(&mut self, scratch: &mut Scratch, others: &mut dyn Others) {
+    fn run_pending(&mut self, scratch: &mut Scratch, others: &mut dyn WorkerHandoff) {
         let mut pending = std::mem::take(&mut self.pending);
         let used = self.run(&pending, scratch, others);
         if used == pending.len() {
@@ -290,7 +290,7 @@ impl Session {
     }
 
     /// Executes the complete requests in `bytes`; returns how many bytes that was.
-    fn run(&mut self, bytes: &[u8], scratch: &mut Scratch, others: &mut dyn Others) -> usize {
+    fn run(&mut self, bytes: &[u8], scratch: &mut Scratch, others: &mut dyn WorkerHandoff) -> usize {
         let mut used = 0;
         while used < bytes.len() && !self.state.closing && !self.is_held() {
             let rest = &bytes[used..];
@@ -414,7 +414,7 @@ fn end_of(count: usize, bytes: &[u8], limits: Limits) -> usize {
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::context::others::Nobody;
+    use crate::context::worker_handoff::NoWorker;
     use crate::engine::clients::client_info::ClientSocket;
     use crate::engine::readiness::Hindrance;
     use crate::messaging::mail::Mailbox;
@@ -442,9 +442,9 @@ mod tests {
         let engine = Engine::new(Config::default());
         let (mut session, mut scratch) = (session(&engine), Scratch::new(&engine, Instant::now()));
         let large = [b"*2\r\n$4\r\nECHO\r\n$4000000\r\n".as_slice(), &[b'x'; 4_000_000], b"\r\nPI"].concat();
-        large.chunks(50_000).for_each(|chunk| session.receive(chunk, &mut scratch, &mut Nobody));
+        large.chunks(50_000).for_each(|chunk| session.receive(chunk, &mut scratch, &mut NoWorker));
         for _ in 0..3 {
-            session.receive(b"NG\r\nPI", &mut scratch, &mut Nobody);
+            session.receive(b"NG\r\nPI", &mut scratch, &mut NoWorker);
         }
         assert!(session.pending.capacity() <= KEPT_BYTES, "{} are held", session.pending.capacity());
         assert!(scratch.output.bytes.ends_with(b"x\r\n+PONG\r\n+PONG\r\n+PONG\r\n"));
@@ -457,7 +457,7 @@ mod tests {
         assert!(session.missing() == 0 && session.room().is_none());
         let large = [b"*2\r\n$4\r\nECHO\r\n$4000000\r\n".as_slice(), &[b'x'; 4_000_000], b"\r\n"].concat();
         let (first, mut rest) = large.split_at(100);
-        session.receive(first, &mut scratch, &mut Nobody);
+        session.receive(first, &mut scratch, &mut NoWorker);
         while let Some(room) = session.room() {
             let came = room.len();
             assert!(came < room.capacity() && room.capacity() <= came * ROOM_AHEAD, "{} for {came}", room.capacity());
@@ -465,7 +465,7 @@ mod tests {
             room.extend_from_slice(piece);
             rest = behind;
             assert!(scratch.output.bytes.is_empty());
-            session.receive_kept(piece.len(), &mut scratch, &mut Nobody);
+            session.receive_kept(piece.len(), &mut scratch, &mut NoWorker);
         }
         assert!(rest.is_empty() && session.pending.capacity() == 0);
         assert!(scratch.output.bytes.starts_with(b"$4000000\r\nxx") && scratch.output.bytes.ends_with(b"xx\r\n"));
@@ -483,7 +483,7 @@ mod tests {
         let (mut listener, mut other) = (session(&engine), session(&engine));
         let mut scratch = Scratch::new(&engine, Instant::now());
         let mut say = |session: &mut Session, request: &str| {
-            session.receive(request.as_bytes(), &mut scratch, &mut Nobody);
+            session.receive(request.as_bytes(), &mut scratch, &mut NoWorker);
             String::from_utf8(std::mem::take(&mut scratch.output.bytes)).expect("text")
         };
         for key in 0..5_000 {

@@ -6,12 +6,12 @@
 use std::sync::atomic::Ordering;
 
 use super::Session;
-use crate::context::others::Others;
+use crate::context::worker_handoff::WorkerHandoff;
 use crate::execute::scratch::Scratch;
 
 impl Session {
     /// Executes the complete requests of those that came in parts, unless the client has to be closed before.
-    pub(super) fn run_complete(&mut self, scratch: &mut Scratch, others: &mut dyn Others) {
+    pub(super) fn run_complete(&mut self, scratch: &mut Scratch, others: &mut dyn WorkerHandoff) {
         let is_complete = !self.is_held() && self.pending.len() >= self.parser.wanted();
         if is_complete && !self.is_evicted(scratch) {
             self.run_pending(scratch, others);

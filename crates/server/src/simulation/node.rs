@@ -9,7 +9,7 @@ use sleeve_wire::frame::{Frame, decode};
 
 use crate::boot;
 use crate::config::{Config, Opt};
-use crate::context::others::Nobody;
+use crate::context::worker_handoff::NoWorker;
 use crate::engine::Engine;
 use crate::engine::clients::client_info::ClientSocket;
 use crate::engine::origin::Origin;
@@ -150,7 +150,7 @@ impl Node {
         let mut request = format!("*{}\r\n", words.len());
         words.iter().for_each(|word| request += &format!("${}\r\n{word}\r\n", word.len()));
         life.scratch.now = now;
-        life.session.receive(request.as_bytes(), &mut life.scratch, &mut Nobody);
+        life.session.receive(request.as_bytes(), &mut life.scratch, &mut NoWorker);
         let mut reply = Vec::new();
         life.scratch.output.copy_to(&mut reply);
         life.scratch.output.shown = 0;

@@ -1,55 +1,101 @@
-//! The beginning and the end of a worker's connections: each goes to the worker that has the fewest, and a connection that is
-//! not served is sent the reason.
+//! The connections of a worker: their sockets, their sessions, and the bytes on the way to their clients.
+//!
+//! A connection begins here and ends here. While it lives, its session is found by its token or by its client's id. Replies
+//! go through the outbox and the reply gate (`replies`); bytes that answer no request are queued here and leave with the rest
+//! of the mail. One thread.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::Worker;
+use sleeve_rings::memory::Fresh;
+
+use super::long_script::LongScripts;
+use super::outbox::Outbox;
+use super::pool::Member;
+use super::reply_gate::ReplyGate;
+use super::tls_channels::Channels;
 use crate::config::Opt;
+use crate::context::tracking_delivery::{self, Delivery};
 use crate::engine::Engine;
 use crate::engine::clients::client_info::ClientSocket;
+use crate::engine::replication::{Replica, primary};
 use crate::execute::scratch::Scratch;
+use crate::host::log;
+use crate::messaging::local_subscribers::LocalSubscribers;
 use crate::messaging::mail::{Accepted, Letter};
-use crate::net::{Sending, Token};
+use crate::messaging::message::Message;
+use crate::net::{Driver, Sending, Token};
 use crate::session::Session;
 
-impl Worker {
-    /// Gives a new connection to the worker that has the fewest, of those that are wanted.
-    pub(super) fn place(&mut self, accepted: Accepted, scratch: &Scratch) {
-        // If all have ended, so will this one.
-        let Some(member) = self.pool.choose() else { return };
-        if Arc::ptr_eq(&member, &self.home) {
-            self.adopt(accepted, scratch);
-        } else {
-            member.mailbox.post(Letter::Adopt(accepted));
+/// The bytes that one client must have held for the allocator to be asked for them.
+pub(super) const LARGE_BYTES: usize = 4 * 1024 * 1024;
+
+/// The clients of one worker.
+#[derive(Debug)]
+pub(super) struct Connections {
+    pub engine: Arc<Engine>,
+    pub home: Arc<Member>,
+    pub driver: Driver,
+    /// By token; one that runs is not in its place.
+    pub sessions: Vec<Option<Box<Session>>>,
+    pub channels: Channels,
+    /// The tokens of clients, by the client's id.
+    tokens: HashMap<u64, Token>,
+    /// The deadlines of blocked clients, monotonic milliseconds, each with its id.
+    pub deadlines: BTreeSet<(u64, u64)>,
+    /// The subscriptions of its clients.
+    subscribers: LocalSubscribers,
+    pub outbox: Outbox,
+    pub gate: ReplyGate,
+    /// Its replicas, with their connections.
+    pub feeds: Vec<(Token, Arc<Replica>)>,
+    pub long_scripts: LongScripts,
+    /// A large output was sent, and the allocator may keep its memory.
+    pub owes_purge: bool,
+}
+
+/// The beginning and the end of connections.
+impl Connections {
+    /// Creates the connections of a worker, of which there are none yet.
+    pub fn new(engine: &Arc<Engine>, home: Arc<Member>, driver: Driver) -> Self {
+        engine.clients.enter_mailbox(&home.mailbox);
+        Self {
+            engine: Arc::clone(engine),
+            home,
+            driver,
+            sessions: Vec::new(),
+            channels: Channels::default(),
+            tokens: HashMap::new(),
+            deadlines: BTreeSet::new(),
+            subscribers: LocalSubscribers::default(),
+            outbox: Outbox::default(),
+            gate: ReplyGate::default(),
+            feeds: Vec::new(),
+            long_scripts: LongScripts::default(),
+            owes_purge: false,
         }
     }
 
-    /// When the first of its clients stops waiting for a key.
-    pub(super) fn first_deadline_ms(&self) -> u64 {
-        self.deadlines.first().map_or(u64::MAX, |(deadline_ms, _)| *deadline_ms)
+    /// Takes over a connection that was counted as this worker's. One that is not served is sent the reason.
+    pub fn adopt(&mut self, accepted: Accepted, scratch: &Scratch) {
+        if self.try_adopt(accepted, scratch).is_none() {
+            self.home.clients.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
-    /// Takes over a connection that was counted as this worker's.
-    pub(super) fn adopt(&mut self, accepted: Accepted, scratch: &Scratch) {
+    fn try_adopt(&mut self, accepted: Accepted, scratch: &Scratch) -> Option<()> {
         let engine = Arc::clone(&self.engine);
-        let clients = &self.home.clients;
-        let refusal = refusal_of(&engine, &accepted);
-        if let Some(text) = refusal {
+        if let Some(text) = refusal_of(&engine, &accepted) {
             scratch.counters.connections_rejected.add(1);
             if !accepted.is_tls {
                 _ = rustix::net::send(&accepted.socket, text.as_bytes(), rustix::net::SendFlags::NOSIGNAL);
             }
-            clients.fetch_sub(1, Ordering::Relaxed);
-            return;
+            return None;
         }
-        let channel = if accepted.is_tls { engine.network.tls.channel() } else { None };
-        let adopted = if accepted.is_tls && channel.is_none() { None } else { self.driver.adopt(accepted.socket).ok() };
-        let Some(token) = adopted else {
-            clients.fetch_sub(1, Ordering::Relaxed);
-            return;
-        };
+        let channel = if accepted.is_tls { Some(engine.network.tls.channel()?) } else { None };
+        let token = self.driver.adopt(accepted.socket).ok()?;
         if let Some(channel) = channel {
             self.channels.insert(token, channel);
         }
@@ -65,22 +111,18 @@ impl Worker {
         }
         self.tokens.insert(client.id, token);
         self.sessions[token] = Some(Box::new(Session::new(&engine, client)));
+        Some(())
     }
 
-    /// Closes everything.
-    pub(super) fn end(&mut self) {
+    /// Stops accepting, and closes all connections.
+    pub fn close_all(&mut self) {
         self.driver.stop_listening();
-        for token in 0..self.sessions.len() {
-            self.close(token);
-        }
-        if self.pool.leave(&self.home) {
-            self.engine.outlive_workers();
-        }
+        (0..self.sessions.len()).for_each(|token| self.close(token));
     }
 
     /// Closes a connection without further replies: at once, unless its peer does not take the bytes that were sent.
     #[cold]
-    pub(super) fn close_when_sent(&mut self, token: Token) {
+    pub fn close_when_sent(&mut self, token: Token) {
         match (self.driver.flush(token), &self.sessions[token]) {
             (Sending::Waiting(count), Some(session)) => {
                 session.state.client.memory.output.store(count, Ordering::Relaxed);
@@ -90,19 +132,19 @@ impl Worker {
         }
     }
 
-    /// Closes a connection and drops all state of its client; later, if its session is away.
-    pub(super) fn close(&mut self, token: Token) {
-        if self.close_when_back(token) {
+    /// Closes a connection and drops all state of its client; later, if another thread still runs its session.
+    pub fn close(&mut self, token: Token) {
+        if self.long_scripts.close_when_back(token) {
             return;
         }
-        if self.is_sealed(token) {
-            self.take_leave(token);
+        if let Some(mut farewell) = self.channels.end(token) {
+            _ = self.driver.send(token, &mut farewell);
         }
         if !self.feeds.is_empty() {
-            self.end_feeding(token);
+            self.end_feed(token);
         }
         if let Some(mut session) = self.sessions[token].take() {
-            self.note_large(session.state.client.memory.sum());
+            self.owes_purge |= session.state.client.memory.sum() >= LARGE_BYTES;
             self.tokens.remove(&session.state.client.id);
             forget_deadline(&mut self.deadlines, &session);
             if let Some(subscriptions) = &mut session.state.subscriptions {
@@ -112,21 +154,211 @@ impl Worker {
             session.close();
             self.home.clients.fetch_sub(1, Ordering::Relaxed);
         }
-        self.held.forget(token);
-        self.held.forget_follower(token);
+        self.gate.forget(token);
         // Last, because a peer that sees the end of the connection may rely on nothing being done for it any more.
         self.driver.close(token);
     }
+
+    /// Ends the feed of a replica with a connection that ends.
+    #[cold]
+    fn end_feed(&mut self, token: Token) {
+        if let Some(index) = self.feeds.iter().position(|(known, _)| *known == token) {
+            let (_, replica) = self.feeds.remove(index);
+            log::notice(&format!("Connection with replica {} lost.", replica.client.socket.address));
+            primary::dismiss_replica(&self.engine, &replica);
+        }
+    }
 }
 
-impl Drop for Worker {
+impl Drop for Connections {
     fn drop(&mut self) {
         self.engine.clients.leave_mailbox(&self.home.mailbox);
     }
 }
 
-/// Strikes out when this session stops waiting for a key, if it does.
-pub(super) fn forget_deadline(deadlines: &mut BTreeSet<(u64, u64)>, session: &Session) {
+/// Clients by their ids, and the bytes for them that answer no request.
+impl Connections {
+    /// Returns the connection of a client.
+    pub fn token_of(&self, id: u64) -> Option<Token> {
+        self.tokens.get(&id).copied()
+    }
+
+    /// Returns the session of a client, and its connection.
+    pub fn session_of(&mut self, id: u64) -> Option<(Token, &mut Session)> {
+        let token = self.token_of(id)?;
+        Some((token, self.sessions.get_mut(token)?.as_mut()?))
+    }
+
+    /// Returns when the first of its clients stops waiting for a key.
+    pub fn first_deadline_ms(&self) -> u64 {
+        self.deadlines.first().map_or(u64::MAX, |(deadline_ms, _)| *deadline_ms)
+    }
+
+    /// Takes the session of a client out of the deadlines; returns its connection, if the session is here.
+    pub fn end_wait(&mut self, id: u64) -> Option<Token> {
+        let token = self.token_of(id)?;
+        forget_deadline(&mut self.deadlines, self.sessions[token].as_deref()?);
+        Some(token)
+    }
+
+    /// Receives from a connection as its session wants.
+    pub fn hold_as_session_wants(&mut self, token: Token) {
+        let is_held = self.sessions[token].as_ref().is_some_and(|session| session.is_held());
+        self.driver.hold(token, is_held);
+    }
+
+    /// Registers new subscriptions of the session of this connection: from now on messages reach it, behind its replies.
+    pub fn note_listener(&mut self, token: Token) {
+        if let Some(session) = &mut self.sessions[token]
+            && let Some(subscriptions) = &mut session.state.subscriptions
+        {
+            self.subscribers.update(token, session.state.client.id, subscriptions);
+        }
+    }
+
+    /// Gives a message to those of this worker's clients that listen, or to one of them. It leaves with all else that the
+    /// mail brings them.
+    pub fn publish(&mut self, message: &Message, only: Option<u64>, scratch: &Scratch) {
+        let (driver, sessions, counters) = (&mut self.driver, &self.sessions, &scratch.counters);
+        let (gate, channels) = (&mut self.gate, &mut self.channels);
+        self.subscribers.for_each(message, |subscriber, form| {
+            let Some(session) = &sessions[subscriber.place] else { return };
+            let is_meant = only.is_none_or(|id| id == subscriber.id);
+            if is_meant && session.state.client.id == subscriber.id && !session.state.closing {
+                let bytes = form.bytes(message, session.state.protocol);
+                counters.output_bytes.add(bytes.len() as u64);
+                session.state.client.traffic.note_answered(bytes.len());
+                channels.queue((gate, driver), subscriber.place, bytes);
+            }
+        });
+    }
+
+    /// Tells a client that keys have changed which it has read.
+    pub fn invalidate(&mut self, id: u64, keys: Option<Arc<Vec<u8>>>) {
+        let engine = Arc::clone(&self.engine);
+        let Some((token, session)) = self.session_of(id) else { return };
+        match tracking_delivery::deliver(&engine, &mut session.state, keys) {
+            Delivery::Nothing => {}
+            Delivery::Push(bytes) => self.queue(token, &Arc::new(bytes)),
+            Delivery::Forward(client, keys) => client.mailbox.post(Letter::Redirected { id: client.id, keys }),
+        }
+    }
+
+    /// Tells a client of keys that another has read.
+    pub fn redirect(&mut self, id: u64, keys: &[u8]) {
+        if let Some((token, session)) = self.session_of(id)
+            && let Some(bytes) = tracking_delivery::forwarded(&session.state, keys)
+        {
+            self.queue(token, &Arc::new(bytes));
+        }
+    }
+
+    /// Gives a client bytes that answer no request.
+    pub fn push(&mut self, id: u64, bytes: &Arc<Vec<u8>>) {
+        if let Some(token) = self.token_of(id) {
+            self.queue(token, bytes);
+        }
+    }
+
+    /// Queues bytes for a connection. They are sent together with all other bytes that the mail brings to it.
+    pub fn queue(&mut self, token: Token, bytes: &Arc<Vec<u8>>) {
+        self.channels.queue((&mut self.gate, &mut self.driver), token, bytes);
+    }
+
+    /// Begins to follow the journal for a client of CLIENT JOURNAL ON: it is sent the offset that all its replies so far
+    /// show.
+    pub fn follow_journal(&mut self, id: u64) {
+        let Some((token, session)) = self.session_of(id) else { return };
+        let client = (Arc::clone(&session.state.client), session.state.journal.shown_offset);
+        if let Some(message) = self.gate.follow(token, client, (&self.engine, &self.home.mailbox)) {
+            self.queue(token, &Arc::new(message));
+        }
+    }
+
+    /// Tells the followers of the journal that wait for it that the disk or a replica has got further. The messages leave
+    /// with the rest of the mail.
+    pub fn tell_synced(&mut self) {
+        for (token, message) in self.gate.messages(&self.driver, (&self.engine, &self.home.mailbox)) {
+            self.queue(token, &Arc::new(message));
+        }
+    }
+
+    /// Begins to feed a client that has become a replica.
+    pub fn begin_feeding(&mut self, id: u64) {
+        let Some((token, session)) = self.session_of(id) else { return };
+        let Some(replica) = session.state.replica.clone().filter(|replica| replica.is_registered()) else { return };
+        if self.feeds.iter().all(|(known, _)| *known != token) {
+            self.feeds.push((token, replica));
+        }
+    }
+
+    /// Shows a waiting replica that its primary lives. The thread that sends the snapshot asks for it, because amid the
+    /// snapshot it would be a byte too many.
+    pub fn show_life(&mut self, id: u64) {
+        if let Some((token, session)) = self.session_of(id)
+            && session.state.replica.as_ref().is_some_and(|replica| replica.is_registered() && replica.needs_signs())
+        {
+            self.queue(token, &Arc::new(b"\n".to_vec()));
+        }
+    }
+
+    /// Hands the memory to a client of CLIENT RINGS that was permitted it. If that is impossible, because the client has sent
+    /// more than that, its connection ends: it waits for nothing else.
+    pub fn share_memory(&mut self, id: u64, memory: Fresh) {
+        let Some((token, session)) = self.session_of(id) else { return };
+        let is_idle = session.is_idle();
+        let shared = if is_idle && !self.gate.has(token) {
+            self.driver.share_memory(token, memory)
+        } else {
+            Err(io::Error::other("it has said more, or replies are held back"))
+        };
+        if let Err(error) = shared {
+            log::warning(&format!("Client id={id} cannot be given shared memory, and is closed: {error}"));
+            self.close(token);
+        }
+    }
+}
+
+/// Sessions that other threads still run.
+impl Connections {
+    /// Enters the session of this connection, which is being run, among the detached.
+    pub fn detach(&mut self, token: Token) {
+        let id = self.tokens.iter().find(|(_, other)| **other == token).map_or(0, |(id, _)| *id);
+        self.long_scripts.detach(token, id);
+        self.driver.hold(token, true);
+    }
+
+    /// Takes the session in again, as no thread can serve in the place of the one that runs it.
+    pub fn attach(&mut self, token: Token) {
+        self.long_scripts.attach(token);
+        self.driver.hold(token, false);
+    }
+
+    /// Takes in the sessions that are back.
+    pub fn take_returned(&mut self, scratch: &mut Scratch) {
+        while let Some(returned) = self.home.take_returned() {
+            let (token, mut session) = (returned.token, returned.session);
+            let Some(detached) = self.long_scripts.attach(token) else { continue };
+            let has_ended = self.channels.get(token).is_some_and(|channel| channel.has_ended());
+            session.state.closing |= detached.has_ended || has_ended || !session.may_listen();
+            // It has been busy until now, and not silent.
+            session.state.client.activity.active_ms.store(scratch.now.wall_ms(), Ordering::Relaxed);
+            self.sessions[token] = Some(session);
+            if detached.is_killed {
+                self.close(token);
+                continue;
+            }
+            self.hold_as_session_wants(token);
+            let unused = std::mem::replace(&mut scratch.output, returned.output);
+            self.close_if_cut(token, scratch);
+            self.send(token, scratch);
+            scratch.output = unused;
+        }
+    }
+}
+
+/// Removes the deadline of a session that waits for a key.
+fn forget_deadline(deadlines: &mut BTreeSet<(u64, u64)>, session: &Session) {
     if let Some(waiter) = session.waiter()
         && let Some(deadline_ms) = waiter.due_ms()
     {

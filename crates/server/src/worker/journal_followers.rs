@@ -1,67 +1,81 @@
-//! The connections of a worker that follow the journal (CLIENT JOURNAL ON), and the offsets that each was sent.
+//! CLIENT JOURNAL: behind its replies a connection is sent the offset up to which they show the journal, and the offsets up
+//! to which the disk has it, and replicas.
 //!
-//! Pure data: `journal_pushes` decides when messages are sent, and their contents. One thread.
+//! There are two forms of message. `journal OFFSET SYNCED`: all replies before it show nothing behind OFFSET, and the disk
+//! has the journal up to SYNCED, which is null if that will never be known (no AOF, or `appendfsync no`). A client that has
+//! asked for replicas gets two more arrays: the offsets up to which at least one replica, two, three ... have applied it, and
+//! have it on their disks. The message goes behind the replies of each wake-up, and once more when the disk or a replica has
+//! got further, as long as OFFSET lies beyond that. So a client has to remember only the first OFFSET behind each reply.
+//!
+//! A message by itself is only sent if all replies before it have been covered: behind replies that are held it would seem to
+//! cover them. And only to a client that reads: a client that does not read gets one for many. One thread.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use sleeve_wire::reply::{Protocol, Writer};
 
+use crate::engine::Engine;
 use crate::engine::clients::client_info::ClientInfo;
 use crate::engine::replication::AckedByCount;
+use crate::messaging::mail::{Letter, Mailbox};
 use crate::net::Token;
+use crate::request::output::Output;
 
 /// The connections of a worker that follow the journal, by token.
 #[derive(Debug, Default)]
 pub(super) struct JournalFollowers {
-    rows: Vec<Option<Follower>>,
+    rows: Vec<Option<JournalFollower>>,
     tokens: Vec<Token>,
     /// One of them was not sent a message because it does not read.
-    pub has_late: bool,
+    has_late: bool,
     /// A letter is asked for when the disk has got further.
-    pub is_listening: bool,
+    is_listening: bool,
     /// A letter is asked for when a replica has got further.
-    pub is_listening_to_replicas: bool,
+    is_listening_to_replicas: bool,
 }
+
+/// The source of progress, and the mailbox that is told of it.
+pub(super) type Progress<'a> = (&'a Engine, &'a Arc<Mailbox>);
 
 /// The offsets that a client was sent.
 #[derive(Debug)]
-pub(super) struct Follower {
+struct JournalFollower {
     /// The client.
-    pub client: Arc<ClientInfo>,
+    client: Arc<ClientInfo>,
     /// Up to which offset its replies show the journal.
-    pub shown: u64,
+    shown: u64,
     /// Up to which the disk has it.
-    pub synced: Option<u64>,
+    synced: Option<u64>,
     /// Up to which the replicas have it; none where it was not told of them.
-    pub acked: Option<AckedByCount>,
+    acked: Option<AckedByCount>,
     /// It has not read the last message, and was not sent a newer one.
-    pub is_owed: bool,
+    is_owed: bool,
 }
 
-impl Follower {
+impl JournalFollower {
     /// Returns whether it still follows.
-    pub fn follows(&self) -> bool {
+    fn follows(&self) -> bool {
         self.client.settings.follows_journal.load(Ordering::Relaxed)
     }
 
     /// Returns whether its replies show changes that the disk does not have, as far as it knows.
-    pub fn waits(&self) -> bool {
+    fn waits(&self) -> bool {
         self.synced.is_some_and(|synced| self.shown > synced)
     }
 
     /// Returns whether its messages include replicas.
-    pub fn follows_replicas(&self) -> bool {
+    fn follows_replicas(&self) -> bool {
         self.client.settings.follows_replicas.load(Ordering::Relaxed)
     }
 
     /// Returns whether its replies show changes that some replica does not have, as far as it knows, or may not have.
-    pub fn waits_for_replicas(&self) -> bool {
+    fn waits_for_replicas(&self) -> bool {
         self.follows_replicas() && self.acked.as_ref().is_none_or(|acked| !acked.all_have(self.shown))
     }
 
     /// Appends the message with these offsets.
-    pub fn message(&self, out: &mut Vec<u8>) {
+    fn message(&self, out: &mut Vec<u8>) {
         let mut message = Writer::new(out, Protocol::Resp3);
         message.push(if self.acked.is_some() { 5 } else { 3 });
         message.bulk(b"journal");
@@ -75,20 +89,22 @@ impl Follower {
             offsets.iter().for_each(|offset| message.integer(*offset as i64));
         }
     }
+
+    /// Updates the next message to the present offsets.
+    fn update(&mut self, engine: &Engine) {
+        self.synced = engine.persistence.known_synced_offset(engine);
+        self.acked = self.follows_replicas().then(|| engine.replication.replicas.acked_by_count());
+        self.is_owed = false;
+    }
 }
 
 impl JournalFollowers {
-    /// Returns the connections.
-    pub fn tokens(&self) -> &[Token] {
-        &self.tokens
-    }
-
     /// Returns how many there are.
     pub fn len(&self) -> usize {
         self.tokens.len()
     }
 
-    /// Strikes a connection out that follows no longer, or is closed; whether it was there.
+    /// Removes a connection that follows no longer, or is closed; returns whether it was there.
     pub fn remove(&mut self, token: Token) -> bool {
         let was_there = self.rows.get_mut(token).and_then(Option::take).is_some();
         if was_there {
@@ -97,18 +113,152 @@ impl JournalFollowers {
         was_there
     }
 
-    /// Enters a connection.
-    pub fn insert(&mut self, token: Token, follower: Follower) {
+    fn get_mut(&mut self, token: Token) -> Option<&mut JournalFollower> {
+        self.rows.get_mut(token)?.as_mut()
+    }
+
+    /// Enters the connection of a client of CLIENT JOURNAL ON. Returns the first message for it, with the offset that all its
+    /// replies so far show, unless it follows already, or no longer wants to.
+    pub fn insert(
+        &mut self,
+        token: Token,
+        (client, shown): (Arc<ClientInfo>, u64),
+        progress: Progress<'_>,
+    ) -> Option<Vec<u8>> {
+        // It may have changed its mind, or have done so twice.
+        if self.get_mut(token).is_some() || !client.settings.follows_journal.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut follower = JournalFollower { client, shown, synced: None, acked: None, is_owed: false };
+        follower.update(progress.0);
+        let mut bytes = Vec::new();
+        follower.message(&mut bytes);
+        let wants = Wants::of(&follower);
         if self.rows.len() <= token {
             self.rows.resize_with(token + 1, || None);
         }
-        if self.rows[token].replace(follower).is_none() {
-            self.tokens.push(token);
+        self.rows[token] = Some(follower);
+        self.tokens.push(token);
+        self.listen_to_progress(wants, progress);
+        Some(bytes)
+    }
+
+    /// Puts behind replies that are about to leave how much they show, if their client follows the journal. `is_behind` says
+    /// whether the client has left earlier bytes unread. Returns whether the client follows no longer.
+    pub fn cover(
+        &mut self,
+        token: Token,
+        output: &mut Output,
+        is_behind: impl FnOnce() -> bool,
+        progress: Progress<'_>,
+    ) -> bool {
+        let Some(follower) = self.get_mut(token) else { return false };
+        if !follower.follows() {
+            return self.remove(token);
+        }
+        if output.is_empty() && output.shown <= follower.shown {
+            return false;
+        }
+        follower.shown = follower.shown.max(output.shown);
+        if output.is_empty() && is_behind() {
+            follower.is_owed = true;
+            self.has_late = true;
+            return false;
+        }
+        follower.update(progress.0);
+        follower.message(&mut output.bytes);
+        let wants = Wants::of(follower);
+        self.listen_to_progress(wants, progress);
+        false
+    }
+
+    /// Notes that the letter about progress has arrived.
+    pub fn end_listening(&mut self) {
+        (self.is_listening, self.is_listening_to_replicas) = (false, false);
+    }
+
+    /// Returns whether some were left out since the last call, because they had not read earlier bytes.
+    pub fn take_late(&mut self) -> bool {
+        std::mem::take(&mut self.has_late)
+    }
+
+    /// Returns the messages for followers that wait for the progress that the disk or a replica has made. `state` says of a
+    /// connection whether replies are held for it, and whether it has left earlier bytes unread.
+    pub fn messages(&mut self, state: impl Fn(Token) -> (bool, bool), progress: Progress<'_>) -> Vec<(Token, Vec<u8>)> {
+        let engine = progress.0;
+        let synced = engine.persistence.known_synced_offset(engine);
+        let (mut wants, mut messages) = (Wants::default(), Vec::new());
+        for token in self.tokens.clone() {
+            let Some(follower) = self.rows[token].as_mut() else { continue };
+            if !follower.follows() {
+                self.remove(token);
+                continue;
+            }
+            let (has_held, is_behind) = state(token);
+            let known = Wants::of(follower);
+            let acked = known.acked.as_ref().map(|_| engine.replication.replicas.acked_by_count());
+            let is_news_of_replicas = acked.is_some() && follower.acked != acked;
+            let is_news = follower.is_owed || (follower.waits() && follower.synced != synced) || is_news_of_replicas;
+            if !is_news || has_held {
+                wants.add(known);
+                continue;
+            }
+            follower.is_owed = is_behind;
+            if is_behind {
+                self.has_late = true;
+                continue;
+            }
+            follower.update(engine);
+            wants.add(Wants::of(follower));
+            let mut bytes = Vec::new();
+            follower.message(&mut bytes);
+            messages.push((token, bytes));
+        }
+        self.listen_to_progress(wants, progress);
+        messages
+    }
+
+    /// Asks for a letter when the wanted progress is there.
+    fn listen_to_progress(&mut self, wants: Wants, (engine, mailbox): Progress<'_>) {
+        let mut is_there = false;
+        if let Some(synced) = wants.synced
+            && !std::mem::replace(&mut self.is_listening, true)
+        {
+            is_there |= engine.persistence.tell_when_synced(engine, synced, mailbox);
+        }
+        if let Some(acked) = wants.acked
+            && !std::mem::replace(&mut self.is_listening_to_replicas, true)
+        {
+            let replicas = &engine.replication.replicas;
+            replicas.tell_when_acknowledged(mailbox);
+            // One may have said so since it was looked at.
+            is_there |= replicas.acked_by_count() != acked;
+        }
+        if is_there {
+            mailbox.post_unheard(Letter::Synced);
+        }
+    }
+}
+
+/// The progress that a worker's followers wait for.
+#[derive(Debug, Default)]
+struct Wants {
+    /// That the disk has got further than this.
+    synced: Option<Option<u64>>,
+    /// That replicas have.
+    acked: Option<AckedByCount>,
+}
+
+impl Wants {
+    fn of(follower: &JournalFollower) -> Self {
+        Self {
+            synced: follower.waits().then_some(follower.synced),
+            acked: follower.waits_for_replicas().then(|| follower.acked.clone().unwrap_or_default()),
         }
     }
 
-    /// Returns the offsets that the client of a connection was sent, if it follows.
-    pub fn get_mut(&mut self, token: Token) -> Option<&mut Follower> {
-        self.rows.get_mut(token)?.as_mut()
+    fn add(&mut self, other: Self) {
+        self.synced = self.synced.or(other.synced);
+        self.acked = self.acked.take().or(other.acked);
     }
 }

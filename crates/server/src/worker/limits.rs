@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{LARGE_BYTES, Worker};
+use super::connections::{Connections, LARGE_BYTES};
 use crate::config::Opt;
 use crate::execute::scratch::Scratch;
 use crate::host::allocator;
@@ -13,10 +13,10 @@ use crate::host::log;
 use crate::net::Token;
 use crate::session::Session;
 
-impl Worker {
+impl Connections {
     /// Closes a client that is owed more than it may be, so much that it was forgotten.
     #[inline]
-    pub(super) fn close_if_cut(&mut self, token: Token, scratch: &mut Scratch) {
+    pub fn close_if_cut(&mut self, token: Token, scratch: &mut Scratch) {
         if scratch.output.take_cut() {
             scratch.output.clear();
             self.close_for_output(token, scratch);
@@ -25,7 +25,7 @@ impl Worker {
 
     /// Closes clients that have been silent for longer than `timeout`, where that is set. A blocked client, a subscriber or a
     /// replica is meant to be silent.
-    pub(super) fn close_idle(&mut self, scratch: &Scratch) {
+    pub fn close_idle(&mut self, scratch: &Scratch) {
         let timeout_s = self.engine.config.number(Opt::Timeout);
         if timeout_s == 0 {
             return;
@@ -38,7 +38,7 @@ impl Worker {
     }
 
     /// Closes clients with subscriptions that their user is no longer permitted.
-    pub(super) fn close_forbidden(&mut self) {
+    pub fn close_forbidden(&mut self) {
         self.close_where(|session| !session.may_listen());
     }
 
@@ -51,7 +51,7 @@ impl Worker {
     }
 
     /// Closes clients that have left too much unread for too long.
-    pub(super) fn close_unread(&mut self, scratch: &Scratch) {
+    pub fn close_unread(&mut self, scratch: &Scratch) {
         for token in 0..self.sessions.len() {
             let Some(session) = &self.sessions[token] else { continue };
             let waiting = session.state.client.memory.output.load(Ordering::Relaxed);
@@ -62,7 +62,7 @@ impl Worker {
     /// Closes a client if `waiting` bytes are more than may lie unread. A replica is owed more than waits for its connection, and
     /// is looked after where it is fed.
     #[cold]
-    pub(super) fn close_if_unread(&mut self, token: Token, waiting: usize, scratch: &Scratch) {
+    pub fn close_if_unread(&mut self, token: Token, waiting: usize, scratch: &Scratch) {
         if let Some(session) = &mut self.sessions[token]
             && !session.state.is_replica()
             && session.is_output_exceeded(waiting, scratch.now)
@@ -73,7 +73,7 @@ impl Worker {
 
     /// Closes a client that is owed too much.
     #[cold]
-    pub(super) fn close_for_output(&mut self, token: Token, scratch: &Scratch) {
+    pub fn close_for_output(&mut self, token: Token, scratch: &Scratch) {
         let Some(session) = &self.sessions[token] else { return };
         log::warning(&format!(
             "Client {} is closed for overcoming of output buffer limits.",
@@ -84,7 +84,7 @@ impl Worker {
     }
 
     /// Weighs all clients of this worker, if that is asked for.
-    pub(super) fn weigh_all(&mut self, scratch: &Scratch) {
+    pub fn weigh_all(&mut self, scratch: &Scratch) {
         let engine = &self.engine;
         if engine.config.bounds_memory() {
             self.sessions.iter().flatten().for_each(|session| engine.clients.memory.weigh(&session.state.client));
@@ -93,7 +93,7 @@ impl Worker {
     }
 
     /// Weighs one client that has just been worked for.
-    pub(super) fn weigh(&self, token: Token, scratch: &Scratch) {
+    pub fn weigh(&self, token: Token, scratch: &Scratch) {
         if let Some(session) = &self.sessions[token] {
             self.engine.clients.memory.weigh(&session.state.client);
             self.make_room(scratch);
@@ -106,14 +106,9 @@ impl Worker {
         engine.clients.memory.evict(&engine.clients.list, bytes_max, (now_ms, &scratch.counters));
     }
 
-    /// Remembers that so many bytes will be freed soon, if they are many.
-    pub(super) fn note_large(&mut self, bytes: usize) {
-        self.owes_purge |= bytes >= LARGE_BYTES;
-    }
-
     /// Gives the memory of large replies back to the system when they have left: allocators keep memory that a thread has
     /// freed until it asks for more, and an idle thread never does.
-    pub(super) fn give_back(&mut self) {
+    pub fn give_back(&mut self) {
         let is_large = |session: &Session| session.state.client.memory.output.load(Ordering::Relaxed) >= LARGE_BYTES;
         if !self.owes_purge || self.sessions.iter().flatten().any(|session| is_large(session)) {
             return;

@@ -38,7 +38,9 @@ impl Table {
         near.set_nonblocking(true).expect("it is open");
         let (address, local_address) = ("test:0".to_owned(), "test:0".to_owned());
         let scratch = Scratch::new(&self.engine, Instant::now());
-        self.worker.adopt(Accepted { socket: near.into(), address, local_address, is_tls: false }, &scratch);
+        self.worker
+            .connections
+            .adopt(Accepted { socket: near.into(), address, local_address, is_tls: false }, &scratch);
         far.set_read_timeout(Some(PATIENCE)).expect("a time");
         far.write_all(said).expect("there is room");
         far
@@ -74,11 +76,13 @@ fn echoed(word: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn who_is_killed_by_an_earlier_one_is_gone_and_nothing_of_it_is_taken_for_anothers() {
+fn a_client_killed_in_the_same_wake_up_is_gone_and_others_lose_nothing() {
     for mut table in Table::each() {
         let mut killer = table.guest(b"");
         let mut guests: Vec<_> = (0..6).map(|_| table.guest(b"")).collect();
-        let id = |worker: &Worker, token: usize| worker.sessions[token].as_ref().map_or(0, |it| it.state.client.id);
+        let id = |worker: &Worker, token: usize| {
+            worker.connections.sessions[token].as_ref().map_or(0, |it| it.state.client.id)
+        };
         let killed: Vec<_> = [2, 4].map(|token| id(&table.worker, token)).to_vec();
         killer
             .write_all(format!("CLIENT KILL ID {}\r\nCLIENT KILL ID {}\r\n", killed[0], killed[1]).as_bytes())
@@ -103,7 +107,7 @@ fn who_is_killed_by_an_earlier_one_is_gone_and_nothing_of_it_is_taken_for_anothe
 }
 
 #[test]
-fn what_has_come_with_a_script_that_lasts_goes_with_the_worker_to_its_next_thread() {
+fn input_beside_a_long_script_goes_with_the_worker_to_its_next_thread() {
     for mut table in Table::each() {
         table.engine.config.assign(Opt::BusyReplyThreshold, &[b"1"]).expect("a time");
         let mut script = table.guest(b"*3\r\n$4\r\nEVAL\r\n$17\r\nwhile true do end\r\n$1\r\n0\r\nECHO after\r\n");
@@ -141,7 +145,7 @@ fn what_has_come_with_a_script_that_lasts_goes_with_the_worker_to_its_next_threa
 }
 
 #[test]
-fn requests_that_come_in_pieces_are_put_together_and_those_beyond_a_receive_too() {
+fn requests_in_pieces_are_put_together_also_beyond_one_receive() {
     for mut table in Table::each() {
         let words: Vec<Vec<u8>> = [1, 100, 4_000, 4_096, 5_000, 20_000, 70_000, 150_000]
             .map(|len| vec![b'a' + (len % 7) as u8; len])
@@ -168,7 +172,7 @@ fn requests_that_come_in_pieces_are_put_together_and_those_beyond_a_receive_too(
 }
 
 #[test]
-fn who_is_held_up_by_a_pause_of_an_earlier_one_goes_on_when_it_is_over() {
+fn a_client_paused_in_the_same_wake_up_goes_on_after_the_pause() {
     for mut table in Table::each() {
         let mut pausing = table.guest(b"CLIENT PAUSE 60000 WRITE\r\n");
         let mut guests: Vec<_> = (0..5).map(|_| table.guest(b"INCR n\r\nECHO a\r\nINCR n\r\n")).collect();
@@ -192,7 +196,7 @@ fn who_is_held_up_by_a_pause_of_an_earlier_one_goes_on_when_it_is_over() {
 }
 
 #[test]
-fn whoever_has_said_something_when_an_earlier_one_ends_the_server_sees_its_end() {
+fn clients_of_the_wake_up_that_ends_the_server_see_its_end() {
     for mut table in Table::each() {
         let mut guests = vec![table.guest(b"SHUTDOWN NOSAVE\r\n")];
         guests.extend((0..5).map(|_| table.guest(b"PING\r\nSET k v\r\n")));

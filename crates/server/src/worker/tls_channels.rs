@@ -1,17 +1,19 @@
 //! The channels between connections with TLS and their sessions, by token; an empty table where there is no TLS.
 //!
 //! Bytes from the driver go through a connection's channel before its session sees them, and outgoing bytes are sealed before
-//! the driver has them. The thread that serves the worker.
+//! the driver has them. A token without a channel is a plain connection and costs one look into the table. The thread that
+//! serves the worker.
 
 use std::sync::Arc;
 
-use super::held_replies::HeldReplies;
+use super::reply_gate::ReplyGate;
 use crate::net::tls::Channel;
 use crate::net::{Driver, Token};
+use crate::request::output::Output;
 
 /// The channels of a worker's connections, by token.
 #[derive(Debug, Default)]
-pub(super) struct Channels(pub Vec<Option<Box<Channel>>>);
+pub(super) struct Channels(Vec<Option<Box<Channel>>>);
 
 impl Channels {
     /// Puts a channel between a connection and its session.
@@ -27,15 +29,36 @@ impl Channels {
         self.0.get_mut(token)?.as_deref_mut()
     }
 
-    /// Takes a channel away.
-    pub fn remove(&mut self, token: Token) -> Option<Box<Channel>> {
-        self.0.get_mut(token)?.take()
+    /// Returns whether a connection speaks TLS.
+    #[inline]
+    pub fn has(&self, token: Token) -> bool {
+        self.0.get(token).is_some_and(Option::is_some)
+    }
+
+    /// Turns the bytes of the output into those to send, with those of the channel itself.
+    #[cold]
+    pub fn seal(&mut self, token: Token, output: &mut Output) {
+        let Some(channel) = self.get(token) else { return };
+        if output.is_empty() && !channel.has_news() {
+            return;
+        }
+        let mut replies = Vec::new();
+        output.copy_to(&mut replies);
+        channel.seal([replies.as_slice()], &mut output.bytes);
+    }
+
+    /// Removes the channel of a connection that is about to be closed; returns its last bytes, if it speaks TLS.
+    pub fn end(&mut self, token: Token) -> Option<Output> {
+        let mut channel = self.0.get_mut(token)?.take()?;
+        let mut farewell = Output::default();
+        farewell.bytes = channel.farewell();
+        Some(farewell)
     }
 
     /// Queues bytes that leave with the rest of the mail for a connection; behind its replies, if those are held.
     #[inline]
-    pub fn queue(&mut self, (held, driver): (&mut HeldReplies, &mut Driver), token: Token, bytes: &Arc<Vec<u8>>) {
-        if held.push_behind(token, bytes) {
+    pub fn queue(&mut self, (gate, driver): (&mut ReplyGate, &mut Driver), token: Token, bytes: &Arc<Vec<u8>>) {
+        if gate.push_behind(token, bytes) {
             return;
         }
         match self.get(token) {

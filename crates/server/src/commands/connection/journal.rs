@@ -15,7 +15,7 @@ use crate::request::error::{Error, Outcome};
 
 /// CLIENT JOURNAL ON \[REPLICAS\] | OFF
 ///
-/// The worker that owns the connection sends the messages (`worker/journal_pushes`).
+/// The worker that owns the connection sends the messages (`worker/journal_followers`).
 pub fn journal(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let is_on = client::on_or_off(request.arg(2))?;
     let of_replicas = match request.args.get(3) {

@@ -114,7 +114,7 @@ pub fn redeem(cx: &mut Cx<'_>, giver: &[u8], ticket: &[u8]) -> Outcome {
 ///
 /// Behind the reply the socket brings one more byte, and with it the descriptor of the memory (`sleeve-rings`). All bytes
 /// after that go through the memory, both ways. The client sends nothing in between. The worker that owns the connection does
-/// the change (`worker/mail_handler`).
+/// the change (`worker/mail`).
 pub fn rings(cx: &mut Cx<'_>) -> Outcome {
     let client = Arc::clone(&cx.state.client);
     if !cx.engine.config.flag(Opt::UnixSocketRings) {

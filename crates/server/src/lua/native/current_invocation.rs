@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::ptr;
 
 use super::invocation::Invocation;
-use crate::context::others::Others;
+use crate::context::worker_handoff::WorkerHandoff;
 use crate::engine::Engine;
 use crate::engine::scripts::running::ScriptKind;
 use crate::request::Request;
@@ -30,7 +30,7 @@ pub struct RunningScript<'s> {
     /// The kind of the script.
     pub kind: ScriptKind,
     /// The other clients that the thread serves.
-    pub others: RefCell<&'s mut dyn Others>,
+    pub others: RefCell<&'s mut dyn WorkerHandoff>,
 }
 
 impl RunningScript<'_> {

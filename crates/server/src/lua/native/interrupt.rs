@@ -3,7 +3,7 @@
 //! All code by which a script can take long comes here again and again: Lua's own code by the hook of its state (`hook`), the
 //! functions of its libraries and the conversion of replies by the work that they count ([`spend`]). Once the script has run
 //! for longer than `busy-reply-threshold`, its facts are published, and the thread's other clients are handed over to another
-//! thread ([`crate::context::others`]): with one worker no other thread would serve them. A pulse that has stopped stays so
+//! thread (`context::worker_handoff`): with one worker no other thread would serve them. A pulse that has stopped stays so
 //! until the next script begins: code that catches the error meets it again. Runs on the script's thread.
 
 use std::any::Any;

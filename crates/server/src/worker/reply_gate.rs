@@ -1,19 +1,24 @@
-//! The queues of replies that the worker holds back, as `holding` decides.
+//! The reply gate: replies that are held until the changes that they show have outlived the process.
+//!
+//! Each reply says up to which offset it shows the journal. Before it leaves, the engine is asked whether the journal has
+//! passed that; if not, the reply waits here, and a letter says when to look again.
 //!
 //! Each connection has a queue of them, in the order in which they were made, so that a reply that shows little is not held
 //! up by later requests of its client. A push to a client that waits for such a reply goes behind it: a client that caches
-//! must not get the invalidation of a key before it gets the value that it has asked for.
+//! must not get the invalidation of a key before it gets the value that it has asked for. One thread.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::journal_followers::JournalFollowers;
-use crate::net::Token;
+use super::journal_followers::{JournalFollowers, Progress};
+use crate::engine::Engine;
+use crate::engine::clients::client_info::ClientInfo;
+use crate::net::{Driver, Token};
 use crate::request::output::Output;
 
 /// The held replies of a worker's connections, by token.
 #[derive(Debug, Default)]
-pub(super) struct HeldReplies {
+pub(super) struct ReplyGate {
     queues: Vec<VecDeque<Output>>,
     /// Connections with queues that are not empty, each once.
     owed: Vec<Token>,
@@ -23,13 +28,20 @@ pub(super) struct HeldReplies {
     since_us: u64,
     /// Connections that get, behind their replies, the offset that these show.
     pub followers: JournalFollowers,
-    /// How many connections are in one of these lists. While there are none, replies that show nothing may leave as they are.
-    pub uses: usize,
+    /// How many connections are in one of these lists.
+    uses: usize,
 }
 
-impl HeldReplies {
+impl ReplyGate {
+    /// Returns whether no replies are held and no connection follows the journal: replies that show nothing may leave as they
+    /// are.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        self.uses == 0
+    }
+
     /// Counts anew, when a connection was added or removed.
-    pub fn count_uses(&mut self) {
+    fn count_uses(&mut self) {
         self.uses = self.owed.len() + self.followers.len();
     }
 
@@ -73,20 +85,50 @@ impl HeldReplies {
         is_owed
     }
 
-    /// Drops the held replies of a connection that is closed.
+    /// Returns whether these replies must wait: they show something that has not outlived the process, or stand behind such
+    /// replies.
+    pub fn must_hold(&self, token: Token, output: &Output, engine: &Engine) -> bool {
+        // Asked also if no client waits for a reply: the changes go to the AOF all the same.
+        let passes = engine.persistence.passes(engine, output.shown);
+        if !passes && output.is_empty() {
+            engine.persistence.aof.ask();
+        }
+        self.has(token) || !(passes || output.is_empty())
+    }
+
+    /// Drops the held replies of a connection that is closed, and its messages about the journal.
     pub fn forget(&mut self, token: Token) {
-        if self.has(token) {
+        let has_held = self.has(token);
+        if has_held {
             self.count -= std::mem::take(&mut self.queues[token]).len();
             self.owed.retain(|&other| other != token);
+        }
+        if self.followers.remove(token) || has_held {
             self.count_uses();
         }
     }
 
-    /// Tells a connection nothing more of the journal.
-    pub fn forget_follower(&mut self, token: Token) {
-        if self.followers.remove(token) {
+    /// Enters a connection that follows the journal; returns the first message for it.
+    pub fn follow(&mut self, token: Token, client: (Arc<ClientInfo>, u64), progress: Progress<'_>) -> Option<Vec<u8>> {
+        let message = self.followers.insert(token, client, progress);
+        self.count_uses();
+        message
+    }
+
+    /// Puts behind replies that are about to leave how much they show, if their client follows the journal.
+    pub fn cover(&mut self, token: Token, output: &mut Output, driver: &Driver, progress: Progress<'_>) {
+        if self.followers.cover(token, output, || driver.waiting(token) != 0, progress) {
             self.count_uses();
         }
+    }
+
+    /// Returns the messages about the progress that the disk or a replica has made.
+    pub fn messages(&mut self, driver: &Driver, progress: Progress<'_>) -> Vec<(Token, Vec<u8>)> {
+        let Self { queues, followers, .. } = self;
+        let has_held = |token: Token| queues.get(token).is_some_and(|queue| !queue.is_empty());
+        let messages = followers.messages(|token| (has_held(token), driver.waiting(token) != 0), progress);
+        self.count_uses();
+        messages
     }
 
     /// Returns the least that any connection's next replies show; none where nothing is held.
@@ -141,7 +183,7 @@ mod tests {
 
     #[test]
     fn each_reply_waits_for_what_it_shows_and_for_those_before_it() {
-        let mut held = HeldReplies::default();
+        let mut held = ReplyGate::default();
         for (token, text, shown) in [(3, "a", 10), (3, "b", 30), (0, "c", 20), (3, "d", 5)] {
             held.push(token, reply(text, shown));
         }
@@ -155,7 +197,7 @@ mod tests {
 
     #[test]
     fn the_time_of_all_that_is_held_is_added_up() {
-        let mut held = HeldReplies::default();
+        let mut held = ReplyGate::default();
         assert_eq!(held.elapse(1_000), 0);
         held.push(1, reply("a", 10));
         held.push(2, reply("b", 20));
@@ -170,7 +212,7 @@ mod tests {
 
     #[test]
     fn what_is_pushed_goes_behind_the_replies_that_are_held() {
-        let mut held = HeldReplies::default();
+        let mut held = ReplyGate::default();
         let push = Arc::new(b">".to_vec());
         assert!(!held.push_behind(1, &push));
         held.push(1, reply("a", 7));

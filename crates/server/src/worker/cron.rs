@@ -22,7 +22,7 @@ impl Worker {
     fn work_in_background(mut self: Box<Self>, scratch: &mut Scratch) -> Option<Box<Self>> {
         let engine = Arc::clone(&self.engine);
         let now = scratch.now;
-        self.driver.accept_again();
+        self.connections.driver.accept_again();
         let period_ms = 1_000 / u64::from(engine.config.rounds_a_second(engine.clients.list.len()));
         engine.sample(now);
         engine.persistence.snapshots.follow_file_rules(&engine, now);
@@ -39,16 +39,19 @@ impl Worker {
                 let pause_left_ms = engine.clients.pause.until_ms().saturating_sub(now.monotonic_ms()).max(1);
                 self.next_tick_ms = self.next_tick_ms.min(now.monotonic_ms() + pause_left_ms);
             }
-        } else if self.sessions.iter().flatten().any(|session| session.is_paused()) {
+        } else if self.connections.sessions.iter().flatten().any(|session| session.is_paused()) {
             self = self.resume(scratch)?;
         }
-        self.tell_late_readers(scratch);
-        self.weigh_all(scratch);
+        if self.connections.gate.followers.take_late() {
+            self.connections.tell_synced();
+            self.connections.send_queued(scratch);
+        }
+        self.connections.weigh_all(scratch);
         if now.monotonic_ms() >= self.next_idle_check_ms {
             self.next_idle_check_ms = now.monotonic_ms() + 1_000;
-            self.close_idle(scratch);
-            self.close_unread(scratch);
-            self.give_back();
+            self.connections.close_idle(scratch);
+            self.connections.close_unread(scratch);
+            self.connections.give_back();
         }
         Some(self)
     }
@@ -63,9 +66,9 @@ impl Worker {
             self.expiry.share_with(workers);
             return true;
         }
-        let is_free = self.home.clients.load(Ordering::Relaxed) == 0;
+        let is_free = self.connections.home.clients.load(Ordering::Relaxed) == 0;
         if std::mem::replace(&mut self.is_done, is_free) && is_free {
-            self.stopping |= self.pool.retire(&self.home);
+            self.stopping |= self.pool.retire(&self.connections.home);
         }
         false
     }
@@ -73,10 +76,10 @@ impl Worker {
     /// Ends the waits of clients that are past their deadlines.
     pub(super) fn time_out(mut self: Box<Self>, scratch: &mut Scratch) -> Option<Box<Self>> {
         scratch.now = Instant::now();
-        while let Some(&(deadline_ms, id)) = self.deadlines.first()
+        while let Some(&(deadline_ms, id)) = self.connections.deadlines.first()
             && deadline_ms <= scratch.now.monotonic_ms()
         {
-            self.deadlines.pop_first();
+            self.connections.deadlines.pop_first();
             self = self.release(id, scratch, Session::time_out)?;
         }
         Some(self)
@@ -85,11 +88,11 @@ impl Worker {
     /// Lets paused sessions try again. Those behind one that goes on for long try at the next tick.
     pub(super) fn resume(mut self: Box<Self>, scratch: &mut Scratch) -> Option<Box<Self>> {
         scratch.now = Instant::now();
-        for token in 0..self.sessions.len() {
-            if self.sessions[token].as_ref().is_some_and(|session| session.is_paused()) {
+        for token in 0..self.connections.sessions.len() {
+            if self.connections.sessions[token].as_ref().is_some_and(|session| session.is_paused()) {
                 self = self.with_session(token, scratch, Session::resume)?;
-                self.driver.hold(token, false);
-                self.send(token, scratch);
+                self.connections.driver.hold(token, false);
+                self.connections.send(token, scratch);
             }
         }
         Some(self)

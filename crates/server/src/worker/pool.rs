@@ -74,21 +74,6 @@ pub(super) struct Returned {
     pub output: Output,
 }
 
-/// A session that a thread which has handed the worker over still runs.
-#[derive(Debug)]
-pub(super) struct DetachedSession {
-    /// Its connection.
-    pub token: Token,
-    /// Its client.
-    pub id: u64,
-    /// Its peer says nothing more: when it is back it is closed behind its replies.
-    pub has_ended: bool,
-    /// It is closed when it is back, even if replies wait.
-    pub is_killed: bool,
-    /// Bytes of the letters that are kept for it.
-    pub kept_bytes: usize,
-}
-
 impl WorkerPool {
     /// Creates a pool without members.
     pub fn new(doors: Doors) -> Arc<Self> {
@@ -294,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_retires_when_nobody_wants_it_or_is_on_the_way_to_it_and_nobody_is_added() {
+    fn a_member_retires_unless_it_is_wanted_or_clients_are_on_the_way() {
         let pool = WorkerPool::of(vec![mailbox(), mailbox()]);
         let [first, second] = [0, 1].map(|number| pool.member(number));
         assert!(!pool.retire(&second), "it is wanted");

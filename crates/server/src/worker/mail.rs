@@ -1,0 +1,160 @@
+//! The mail for a worker's clients.
+//!
+//! Letters are read in the order in which they arrived, except those for a client whose session another thread still runs
+//! (`long_script`).
+
+use super::Worker;
+use crate::context::session_state::SessionState;
+use crate::context::worker_handoff::WorkerHandoff;
+use crate::execute::scratch::Scratch;
+use crate::host::clock;
+use crate::host::log;
+use crate::messaging::mail::Letter;
+use crate::net::{Listener, Token};
+use crate::session::Session;
+
+use std::sync::atomic::Ordering;
+
+impl Worker {
+    pub(super) fn read_mail(mut self: Box<Self>, scratch: &mut Scratch) -> Option<Box<Self>> {
+        self = self.open_kept(scratch)?;
+        self.letters.extend(self.connections.home.mailbox.collect());
+        while let Some(letter) = self.letters.pop_front() {
+            if let Some(letter) = self.connections.long_scripts.keep(letter, &self.engine) {
+                self = self.open(letter, scratch)?;
+            }
+        }
+        self.connections.take_returned(scratch);
+        self = self.open_kept(scratch)?;
+        self.connections.send_queued(scratch);
+        Some(self)
+    }
+
+    /// Delivers the messages and the invalidations from before a request to its client, if the client is subscribed or tracks
+    /// keys. So they reach the client even if the request unsubscribes.
+    #[inline]
+    pub(super) fn hear_news_before(&mut self, token: Token, scratch: &mut Scratch) {
+        let is_told = |state: &SessionState| state.subscriptions.is_some() || state.tracking.is_some();
+        if self.connections.sessions[token].as_ref().is_some_and(|session| is_told(&session.state))
+            && self.has_letters()
+        {
+            self.hear_news(scratch);
+        }
+    }
+
+    /// Delivers the letters that answer no request to clients: messages, and which keys have changed. Other letters wait for
+    /// [`Worker::read_mail`]: they may run sessions, and the input that was received for a session must not be forgotten for
+    /// that.
+    #[cold]
+    fn hear_news(&mut self, scratch: &mut Scratch) {
+        self.connections.depart(scratch);
+        let letters = self.connections.home.mailbox.collect();
+        for letter in std::mem::take(&mut self.letters).into_iter().chain(letters) {
+            let is_news = matches!(
+                letter,
+                Letter::Message(_) | Letter::Push { .. } | Letter::Invalidate { .. } | Letter::Redirected { .. }
+            );
+            let letter = if is_news { self.connections.long_scripts.keep(letter, &self.engine) } else { Some(letter) };
+            match letter {
+                Some(Letter::Message(message)) => self.connections.publish(&message, None, scratch),
+                Some(Letter::Push { id, bytes }) => self.connections.push(id, &bytes),
+                Some(Letter::Invalidate { id, keys }) => self.connections.invalidate(id, keys),
+                Some(Letter::Redirected { id, keys }) => self.connections.redirect(id, &keys),
+                Some(letter) => self.letters.push_back(letter),
+                None => {}
+            }
+        }
+        self.connections.send_queued(scratch);
+    }
+
+    /// Opens the letters that were kept for clients that are back, before anything newer. If such a letter runs a script for
+    /// long, the thread that takes the worker over goes on with the rest.
+    fn open_kept(mut self: Box<Self>, scratch: &mut Scratch) -> Option<Box<Self>> {
+        while let Some((id, letter)) = self.connections.long_scripts.take_letter() {
+            match letter {
+                Letter::Message(message) => self.connections.publish(&message, Some(id), scratch),
+                letter => self = self.open(letter, scratch)?,
+            }
+        }
+        Some(self)
+    }
+
+    /// Carries out a letter.
+    fn open(mut self: Box<Self>, letter: Letter, scratch: &mut Scratch) -> Option<Box<Self>> {
+        match letter {
+            Letter::Message(message) => self.connections.publish(&message, None, scratch),
+            Letter::Invalidate { id, keys } => self.connections.invalidate(id, keys),
+            Letter::Redirected { id, keys } => self.connections.redirect(id, &keys),
+            Letter::Push { id, bytes } => self.connections.push(id, &bytes),
+            Letter::Adopt(accepted) => self.connections.adopt(accepted, scratch),
+            Letter::Close(id) => {
+                if let Some(token) = self.connections.token_of(id) {
+                    self.connections.close(token);
+                }
+            }
+            Letter::Unblock { id, ticket, mut reply, is_refused } => {
+                return self.release(id, scratch, |session, scratch, others| {
+                    session.note_refused(ticket, is_refused, scratch);
+                    session.unblock(ticket, &mut reply, scratch, others)
+                });
+            }
+            Letter::Listen => self.watch_doors(scratch),
+            Letter::Users => self.connections.close_forbidden(),
+            Letter::Resume => return self.resume(scratch),
+            // Returned sessions are taken in behind all letters.
+            Letter::Returned => {}
+            Letter::Durable => self.connections.release_replies(scratch),
+            Letter::FollowJournal(id) => self.connections.follow_journal(id),
+            Letter::ShareMemory { id, memory } => self.connections.share_memory(id, memory),
+            Letter::Synced => {
+                self.connections.gate.followers.end_listening();
+                self.connections.tell_synced();
+            }
+            // Its replicas are fed at the end of each wake-up.
+            Letter::Stream => {}
+            Letter::Feed(id) => self.connections.begin_feeding(id),
+            Letter::SignOfLife(id) => self.connections.show_life(id),
+            Letter::Sleep => self.engine.sleep_out(clock::monotonic_ms()),
+            Letter::Answer(has_answered) => has_answered.store(true, Ordering::Release),
+            Letter::Stop => self.stopping = true,
+        }
+        Some(self)
+    }
+
+    /// Accepts from the listeners that there are now, and from no others; from none, if it is not wanted any more.
+    fn watch_doors(&mut self, scratch: &Scratch) {
+        self.connections.driver.stop_listening();
+        let is_wanted = self.number < self.pool.wanted();
+        for listener in self.pool.doors(&self.engine) {
+            if !is_wanted {
+                self.clear_door(&listener, scratch);
+            } else if let Err(error) = self.connections.driver.listen(listener) {
+                log::warning(&format!("A worker cannot watch a listening socket: {error}"));
+            }
+        }
+    }
+
+    /// Accepts the connections that wait at a listener that this worker has released. The kernel may have reported them to no
+    /// other worker; later connections it reports to others.
+    fn clear_door(&mut self, listener: &Listener, scratch: &Scratch) {
+        while let Ok(accepted) = listener.accept_some()
+            && !accepted.is_empty()
+        {
+            accepted.into_iter().for_each(|accepted| self.place(accepted, scratch));
+        }
+    }
+
+    /// Runs `end` on the session of a client, which may end its waiting, and sends its replies.
+    pub(super) fn release(
+        mut self: Box<Self>,
+        id: u64,
+        scratch: &mut Scratch,
+        end: impl FnOnce(&mut Session, &mut Scratch, &mut dyn WorkerHandoff),
+    ) -> Option<Box<Self>> {
+        let Some(token) = self.connections.end_wait(id) else { return Some(self) };
+        self = self.with_session(token, scratch, end)?;
+        self.connections.hold_as_session_wants(token);
+        self.connections.send(token, scratch);
+        Some(self)
+    }
+}
