@@ -53,7 +53,7 @@ enum Receiving {
 
 /// The connections, by token.
 #[derive(Debug, Default)]
-pub struct Connections {
+pub struct UringConnections {
     slots: Vec<Slot>,
     free: Vec<Token>,
     /// Closed, with nothing under way any more.
@@ -115,7 +115,7 @@ impl UringConnection {
     }
 }
 
-impl Connections {
+impl UringConnections {
     /// Enters a connection.
     pub fn enter(&mut self, socket: OwnedFd) -> Token {
         let token = self.free.pop().unwrap_or(self.slots.len());
@@ -180,7 +180,7 @@ impl Connections {
         self.cancelled.drain(..).try_for_each(|operation| ring.cancel(operation))
     }
 
-    /// Returns the connections that were noted; the list is given back with [`Connections::keep_list`].
+    /// Returns the connections that were noted; the list is given back with [`UringConnections::keep_list`].
     pub fn take_changed(&mut self) -> Vec<Token> {
         std::mem::take(&mut self.changed)
     }

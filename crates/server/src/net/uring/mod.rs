@@ -1,7 +1,7 @@
 //! The driver `uring`, on io_uring: the kernel receives by itself, and one system call a wake-up sends the due bytes and
 //! waits for the next events.
 //!
-//! Calls of the worker ask nothing of the kernel: a connection is noted as changed ([`Connections`]), and the next wait asks
+//! Calls of the worker ask nothing of the kernel: a connection is noted as changed ([`UringConnections`]), and the next wait asks
 //! for the operations that its state then lacks, in one place (`ask`). A connection is received from by one operation for its
 //! whole life, into buffers that belong to the ring (`buffers`). Its replies gather in its output, which is sent at most once
 //! a wake-up, by an operation that is tried as it is handed over and never waits; so no bytes of ours belong to the kernel
@@ -35,7 +35,7 @@ use super::event::{Event, Sending, Token, Waker};
 use super::listeners::acceptor::Acceptor;
 use super::listeners::listener::Listener;
 use crate::request::output::Output;
-use connections::{Connections, UringConnection};
+use connections::{UringConnection, UringConnections};
 use ring::{Completion, Ring, RingOperation};
 
 /// Replies that are longer leave on the spot.
@@ -53,16 +53,16 @@ pub struct Uring {
     poll: OwnedFd,
     /// It is waited for.
     is_awaiting_poll: bool,
-    connections: Connections,
+    connections: UringConnections,
     /// Events that the worker has not taken.
     events: VecDeque<Happened>,
     /// The number of these that are for this wake-up; those behind them are for the next.
     events_left: usize,
     /// The number of this wake-up.
     wake_up: u64,
-    /// Connections to which something was queued that has not been sent.
+    /// UringConnections to which something was queued that has not been sent.
     queued: Vec<Token>,
-    /// Connections for which a send is being handed over.
+    /// UringConnections for which a send is being handed over.
     sending: Vec<Token>,
     /// The completions of the kernel that are not handled yet.
     completed: Vec<Completion>,
@@ -107,7 +107,7 @@ impl Uring {
             acceptor: Acceptor::default(),
             poll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             is_awaiting_poll: false,
-            connections: Connections::default(),
+            connections: UringConnections::default(),
             events: VecDeque::new(),
             events_left: 0,
             wake_up: 0,
