@@ -63,9 +63,9 @@ impl fmt::Display for Effect {
     }
 }
 
-/// The errors with which a server turns a command away at its gates, before it is executed: a code and words that follow
-/// it, without a name that another server has not got. The code alone says too little: a script may give any to an error of
-/// its own after it has written.
+/// The errors with which a server refuses a command before it executes it. Each is a code and the words that follow it,
+/// without names that differ between servers. The code alone is not enough: a script may return an error with any code after
+/// it has written.
 const GATES: [(&str, &str); 14] = [
     ("READONLY", "write against a read only"),
     ("LOADING", "is loading the dataset in memory"),
@@ -83,15 +83,15 @@ const GATES: [(&str, &str); 14] = [
     ("EXECABORT", "Transaction discarded"),
 ];
 
-/// Returns whether a server's error says that the command was turned away. One that names a script came out of the middle of
-/// it.
+/// Returns whether a server's error says that the command was refused before it was executed. An error that names a script
+/// came out of the middle of the script.
 fn was_turned_away(text: &str) -> bool {
     let (code, rest) = text.split_once(' ').unwrap_or((text, ""));
     let is_gate = GATES.iter().any(|(gate, words)| *gate == code && rest.contains(words));
     (is_gate || is_redirection(code, rest)) && !rest.contains("script: ")
 }
 
-/// Returns whether this names a slot and a node, and nothing else.
+/// Returns whether the error is a redirect that names a slot and a node, and nothing else.
 fn is_redirection(code: &str, rest: &str) -> bool {
     let is_place =
         |(slot, node): (&str, &str)| slot.parse::<u16>().is_ok() && node.contains(':') && !node.contains(' ');
@@ -162,7 +162,7 @@ impl Error {
         Self::new(ErrorKind::Disconnected, Effect::Unknown, message)
     }
 
-    /// Creates the error of the end of a connection on which it was to be told that something is synced.
+    /// Creates the error for a connection that ended before its server confirmed that a write is synced.
     pub(crate) fn unsynced(cause: &str) -> Self {
         let message = format!(
             "the connection was lost before it was known that the command's effect is synced, so whether it is applied, and whether \

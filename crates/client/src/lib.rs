@@ -209,7 +209,7 @@ pub use crate::values::value::Value;
 pub use sleeve_derive::{FromReply, ToArg, ToArgs};
 pub use sleeve_wire::frame::{Frame, FrameError, Items};
 
-/// The embedded engine as the test double of a program that talks to a server: see [`Engine`](testing::Engine). With feature
+/// The embedded engine as the test double of a program that uses a server: see [`Engine`](testing::Engine). With feature
 /// `embedded`.
 #[cfg(feature = "embedded")]
 pub mod testing {

@@ -12,19 +12,19 @@ use super::owners::Tenure;
 use super::store::{ByHash, KeyedRequest};
 use crate::pipe::slot::Target;
 
-/// A read on its way.
+/// A read in flight.
 pub(super) struct Flight {
     number: u64,
     pub(super) database: u32,
     pub(super) request: Box<[u8]>,
     pub(super) key: (usize, usize),
-    /// The waiters besides the caller that sent it.
+    /// The waiters in addition to the caller that sent the read.
     pub(super) others: Vec<Target>,
-    /// When it was sent.
+    /// The time at which the read was sent.
     pub(super) sent_ms: u64,
-    /// Whether no invalidation of its key has arrived since it was sent.
+    /// True while no invalidation of its key has arrived since the read was sent.
     pub(super) is_current: bool,
-    /// The connection that invalidated its slot when it was sent.
+    /// The tenure of its slot when the read was sent: the connection that invalidated the slot.
     pub(super) tenure: Tenure,
 }
 
@@ -40,7 +40,7 @@ impl Flight {
     }
 }
 
-/// All reads of a shard's keys that are on their way, by the hashes of their keys.
+/// All reads in flight of a shard's keys, by the hashes of their keys.
 #[derive(Default)]
 pub(super) struct Flights {
     by_hash: ByHash<Vec<Flight>>,
@@ -57,7 +57,7 @@ impl Flights {
         self.by_hash.get_mut(&asked.hash)?.iter_mut().find(|flight| is_same(flight))
     }
 
-    /// A read is about to be sent; by which number it is found.
+    /// Notes a read that is about to be sent, and returns its number.
     pub(super) fn begin(&mut self, asked: KeyedRequest<'_>, sent_ms: u64) -> u64 {
         self.last += 1;
         self.by_hash.entry(asked.hash).or_default().push(Flight {
@@ -73,7 +73,7 @@ impl Flights {
         self.last
     }
 
-    /// A read was answered.
+    /// Takes out a read that was answered.
     pub(super) fn end(&mut self, hash: u64, number: u64) -> Option<Flight> {
         let flights = self.by_hash.get_mut(&hash)?;
         let at = flights.iter().position(|flight| flight.number == number)?;
@@ -84,14 +84,14 @@ impl Flights {
         Some(flight)
     }
 
-    /// Something was heard of a key.
+    /// Marks the reads of a key as overtaken by an invalidation.
     pub(super) fn overtake(&mut self, hash: u64, key: &[u8]) {
         for flight in self.by_hash.get_mut(&hash).into_iter().flatten().filter(|flight| flight.key() == key) {
             flight.is_current = false;
         }
     }
 
-    /// Something was heard of all keys.
+    /// Marks all reads as overtaken by an invalidation.
     pub(super) fn overtake_all(&mut self) {
         self.by_hash.values_mut().flatten().for_each(|flight| flight.is_current = false);
     }

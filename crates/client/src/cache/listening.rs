@@ -1,8 +1,8 @@
-//! Invalidation over an engine in this process: a session of its own that listens.
+//! Invalidation over an engine in this process: a session that receives the engine's invalidations.
 //!
-//! It reads missing keys, in the caller's thread, and the engine sets a flag when it has an invalidation: before the write
-//! that changed a key returns. A caller that looks for a reply first looks at the flag, and then takes the session's
-//! invalidations. So a read that begins when a write is over never finds the value from before it.
+//! The session reads missing keys, in the caller's thread. The engine sets a flag when it has an invalidation, before the
+//! write that changed a key returns. A caller that looks for a reply first checks the flag, and then takes the session's
+//! invalidations. So a read that begins after a write has returned never finds the value from before it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,17 +18,17 @@ use crate::pipe::slot::Payload;
 use crate::sys::lock::Mutex;
 use crate::transport::embedded::clock::EngineClock;
 
-/// Speaks RESP3, which has messages.
+/// The request for RESP3, the protocol that has messages.
 const HELLO: &[u8] = b"*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n";
 
 /// A session of an embedded engine that reads for the cache and receives invalidations.
 pub(super) struct Listening {
     engine: Arc<Engine>,
     clock: EngineClock,
-    /// The engine has something to say.
+    /// True if the engine has messages for the session.
     has_mail: Arc<AtomicBool>,
-    /// A thread takes in invalidations: they may be taken already, so that the flag is down, and not be applied yet. A caller
-    /// that looks in that time waits. It is up before the flag goes down, so it is read after the flag.
+    /// True while a thread takes in invalidations. In that time they may have been taken, so that the flag is down, and not
+    /// be applied yet; a caller that looks then waits. It is set before the flag is cleared, so it is read after the flag.
     is_hearing: AtomicBool,
     connection: Connection,
     session: Mutex<Option<Session>>,
@@ -41,7 +41,7 @@ struct Session {
     received: Vec<u8>,
 }
 
-/// The session answers no more, or not now.
+/// The session answers no more requests, or does not answer at once.
 struct Lost;
 
 impl Listening {
@@ -51,7 +51,7 @@ impl Listening {
         Self { engine, clock, has_mail, is_hearing, connection, session }
     }
 
-    /// Takes in invalidations, if there are any.
+    /// Applies the session's invalidations, if there are any.
     #[inline]
     pub(super) fn hear(&self) {
         if self.has_mail.load(Ordering::Acquire) || self.is_hearing.load(Ordering::Acquire) {
@@ -65,7 +65,8 @@ impl Listening {
         self.exchange(&mut session, &[]);
     }
 
-    /// Reads a missing key; none if the engine does not answer at once, and others would have to wait for it.
+    /// Reads a missing key. Returns none if the engine does not answer at once, because other callers would have to wait for
+    /// it.
     pub(super) fn read(&self, wanted: CacheRead<'_>, requests: &[u8]) -> Option<Payload> {
         let tracking = &self.connection.tracking;
         let mut session = self.session.lock();
@@ -86,7 +87,7 @@ impl Listening {
         let replies = self.exchange(&mut session, &travelling)?;
         let remembering = usize::from(tracking.opts_in());
         if replies.len() != leading + remembering + 2 {
-            // The engine holds it up: a later reply would be taken for that of the next request.
+            // The engine holds up the command. A later reply would be taken for the reply to the next request.
             self.lose(&mut session);
             return None;
         }
@@ -105,7 +106,7 @@ impl Listening {
         Some(answer.payload)
     }
 
-    /// Opens a session that is told of changes.
+    /// Opens a session that receives invalidations.
     fn open(&self) -> Option<Session> {
         let clock = self.clock.clone();
         let local = clock.connect_with_flag(&self.engine, Arc::clone(&self.has_mail));
@@ -115,7 +116,7 @@ impl Listening {
         session
     }
 
-    /// Exchanges requests for replies; messages that come are heard.
+    /// Sends requests and returns their replies; messages that arrive between them are applied.
     fn exchange(&self, session: &mut Option<Session>, requests: &[u8]) -> Option<Vec<Vec<u8>>> {
         let open = session.as_mut()?;
         self.is_hearing.store(true, Ordering::Release);

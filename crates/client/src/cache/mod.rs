@@ -1,12 +1,12 @@
 //! The near cache: reads that are answered in this process, from replies that the server invalidates.
 //!
 //! The command table says which replies may be kept (`requests`). A read with a kept reply takes it from here (`shards`,
-//! `store`, `sieve`); one with a reply in flight to another caller waits for that (`flights`); any other is sent, with the
-//! request that makes the server report changes of its key. `tracking` receives the invalidations and the events of the
-//! connection; over an engine in this process `listening` does, a twin that does the sending too.
+//! `store`, `sieve`). A read that is in flight for another caller waits for that caller's reply (`flights`). Any other read
+//! is sent, with the request that makes the server report changes of its key. `tracking` receives the invalidations and the
+//! events of the connection; `listening` is its twin over an engine in this process, and sends the reads as well.
 //!
-//! It serves the commands of callers that ask through it (`Cached`), and watches the writes of all callers on the client's
-//! shared connection. Any thread.
+//! The cache serves the commands of callers that ask through it (`Cached`), and watches the writes of all callers on the
+//! client's shared connection. Any thread.
 
 mod flights;
 #[cfg(feature = "embedded")]
@@ -49,19 +49,19 @@ use shards::{CacheRead, Look, Shards};
 use stats::CacheStats;
 use tracking::{CACHING, Connection, Tracking};
 
-/// The divisor of the command timeout that limits the age of a read that others join. Their additional wait is less than the
-/// inaccuracy of the clock of timeouts.
+/// The divisor of the command timeout that limits the age of a read that other callers join. A caller that joins waits longer
+/// by at most that age, which is less than the inaccuracy of the clock of timeouts.
 const SHARED_PART: u32 = 16;
 
 /// A client's near cache.
 pub(crate) struct Near {
     tracking: Arc<Tracking>,
     way: Way,
-    /// The process in which it was made: another one receives no invalidations.
+    /// The process in which the cache was made; a forked child receives no invalidations.
     process: Process,
 }
 
-/// How it reads missing keys.
+/// The way in which missing keys are read.
 enum Way {
     Remote(Arc<Link>, Arc<Connection>),
     /// Over a cluster; the connection is for replies that no connection invalidates.
@@ -71,7 +71,7 @@ enum Way {
 }
 
 impl Near {
-    /// Opens the cache of a client that sends this way.
+    /// Opens the cache of a client that sends over this transport.
     pub(crate) fn open(transport: &Transport, options: CacheOptions) -> Result<Self, Error> {
         options.check()?;
         transport.check_process()?;
@@ -103,22 +103,22 @@ impl Near {
         Ok(Self { tracking, way, process: Process::this() })
     }
 
-    /// Returns the options with which it was opened.
+    /// Returns the options with which the cache was opened.
     pub(crate) fn options(&self) -> &CacheOptions {
         &self.tracking.options
     }
 
-    /// Returns its counts and its size.
+    /// Returns the counts and the size of the cache.
     pub(crate) fn stats(&self) -> CacheStats {
         self.tracking.shards.stats()
     }
 
-    /// Forgets everything.
+    /// Forgets all replies.
     pub(crate) fn clear(&self) {
         self.tracking.shards.forget_all();
     }
 
-    /// Answers a request from here, or sends it.
+    /// Answers a request from the cache, or sends it.
     #[inline]
     pub(crate) fn send(
         &self,
@@ -170,11 +170,11 @@ impl Near {
             Way::Cluster(cluster, nobody) => {
                 cluster.send_read(slot_of(wanted.key()), (database, request), requests, read(nobody))
             }
-            // No read is shared there: one that is not answered at once is sent as any command.
+            // An engine in this process shares no reads: a read that is not answered at once is sent as any other command.
             #[cfg(feature = "embedded")]
             Way::Local(_) => return,
         };
-        // Others may wait for it already, and are told by it.
+        // Other callers may have joined this read already; completing it tells them the error.
         if let Err((error, mut read)) = sent {
             let mut done = Completions::default();
             read.fail(&error, &mut done);
@@ -192,7 +192,7 @@ impl Near {
         {
             return Ok(Sent::Ready(payload, DriverNumber::NONE));
         }
-        // A command that is held up there waits as any other does.
+        // A command that the engine holds up waits as it would without the cache.
         transport.send(wanted.database, wanted.request)
     }
 }

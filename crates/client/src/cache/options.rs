@@ -6,14 +6,7 @@ use std::time::Duration;
 
 use crate::error::Error;
 
-/// How a client's near cache works: see [`Client::cached_with`](crate::Client::cached_with).
-///
-/// ```
-/// use std::time::Duration;
-/// use sleeve::CacheOptions;
-///
-/// let options = CacheOptions::new().bytes_max(256 << 20).ttl_max(Duration::from_secs(600)).broadcast(["user:", "price:"]);
-/// ```
+/// Options of a client's near cache: see [`Client::cached_with`](crate::Client::cached_with).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheOptions {
     pub(crate) bytes_max: usize,
@@ -34,8 +27,8 @@ impl CacheOptions {
         Self::default()
     }
 
-    /// Sets the largest size of the cache in bytes, with its own memory for each key beside the reply itself; 64 MiB without
-    /// this. A reply that would take more than an eighth of it is not kept.
+    /// Sets the largest size of the cache in bytes; 64 MiB without this. The cache's own memory for each key counts, too. A
+    /// reply that would take more than an eighth of the size is not kept.
     pub fn bytes_max(mut self, bytes: usize) -> Self {
         self.bytes_max = bytes;
         self
@@ -48,17 +41,17 @@ impl CacheOptions {
         self
     }
 
-    /// The server remembers nothing, and tells of every change to a key that begins in one of these ways; without any, of every
-    /// change to any key (BCAST). Only such keys are cached.
+    /// Selects the broadcast mode (BCAST). The server remembers no keys, and reports each change to a key that begins with
+    /// one of these prefixes; without a prefix, each change to any key. Only keys with such a prefix are cached.
     ///
-    /// It costs the server no memory, and the client a message for each change, whether it has read the key or not: for few
-    /// changes to keys that many clients read. No prefix may begin with another.
+    /// This mode costs the server no memory, and the client a message for each change, even if it has not read the key: for
+    /// few changes to keys that many clients read. No prefix may begin with another.
     pub fn broadcast<P: Into<Vec<u8>>>(mut self, prefixes: impl IntoIterator<Item = P>) -> Self {
         self.prefixes = Some(prefixes.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Why it cannot be had, if it cannot.
+    /// Returns an error if one of the prefixes begins with another.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let prefixes = self.prefixes.iter().flatten().enumerate();
         for (index, prefix) in prefixes {
@@ -74,7 +67,7 @@ impl CacheOptions {
         Ok(())
     }
 
-    /// Whether keys like this are cached.
+    /// Returns whether keys like this are cached.
     pub(crate) fn covers(&self, key: &[u8]) -> bool {
         match &self.prefixes {
             Some(prefixes) => prefixes.is_empty() || prefixes.iter().any(|prefix| key.starts_with(prefix)),

@@ -1,33 +1,33 @@
-//! Which connection invalidates the replies of each slot of a cluster, and since when.
+//! The connection that invalidates the replies of each slot of a cluster, and its tenure.
 //!
-//! A node reports changes of the slots that it owns, to the connections over which the keys were read. So a reply is valid
-//! while its connection is the one to the owner of its slot, and no longer: changes of a slot that has moved are reported to
-//! its last owner's connection at best. Each time that a slot has another connection its tenure begins anew, so that a slot
-//! that comes back to a node finds none of the replies that were kept before.
+//! A node reports changes of the slots that it owns, on the connections over which the keys were read. So a reply is valid
+//! only while its connection is the one to the owner of its slot: changes of a slot that has moved are reported on the
+//! connection to its last owner at best. Whenever a slot gets another connection its tenure begins anew. If the slot later
+//! comes back to a node, none of the replies that were kept before count.
 //!
-//! The cluster's task reports the owners; readers look in passing. Any thread.
+//! The cluster's task reports the owners; readers load the tenures without a lock. Any thread.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::transport::cluster::slots::{SLOTS, slot_of};
 
-/// In the place of a connection: none keeps the slot true.
+/// A number in place of a connection's: no connection invalidates the slot.
 pub(super) const NOBODY: u32 = 0;
 
-/// The time for which one connection keeps a slot true.
+/// The time for which one connection invalidates a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tenure(u64);
 
 impl Tenure {
-    /// The tenure of the only connection of a single server, which has all keys for ever: replies that are lost with it are
-    /// taken out.
+    /// The tenure of the only connection to a single server, which has all keys and never ends. If that connection is lost,
+    /// its replies are removed.
     pub(super) const ENDLESS: Self = Self::of(1, 0);
 
     const fn of(connection: u32, turn: u32) -> Self {
         Self((connection as u64) << 32 | turn as u64)
     }
 
-    /// By which connection.
+    /// Returns the number of the connection.
     pub(super) fn connection(self) -> u32 {
         (self.0 >> 32) as u32
     }
@@ -54,7 +54,7 @@ impl Owners {
         slot.map_or(Tenure::of(NOBODY, 0), |slot| Tenure(slot.load(Ordering::Acquire)))
     }
 
-    /// From now on each slot is kept true by this connection. One thread at a time says so.
+    /// Sets the connection that invalidates each slot from now on. Only one thread at a time calls this.
     pub(super) fn follow(&self, connection_of: &mut dyn FnMut(u16) -> u32) {
         for (number, slot) in (0..).zip(&self.0) {
             let (now, connection) = (Tenure(slot.load(Ordering::Relaxed)), connection_of(number));

@@ -9,10 +9,10 @@ use crate::request::EncodedRequest;
 use crate::request::name::Name;
 use crate::request::words::Words;
 
-/// How many rows there are.
+/// The number of rows in the command table.
 const ROWS: usize = all().len();
 
-/// That the key is the last argument.
+/// The bit that says that the key is the last argument.
 const IS_LAST: u8 = 0x80;
 
 /// The position of the key in each command with a reply that may be kept; 0 for the others.
@@ -61,7 +61,7 @@ pub(super) fn changes<'a>(requests: &'a [u8], mut tell: impl FnMut(Change<'a>)) 
 
 fn changed_by<'a>(request: &'a [u8], places: &[(usize, usize)], tell: &mut impl FnMut(Change<'a>)) {
     let words: Vec<&'a [u8]> = places.iter().map(|&(start, end)| request.get(start..end).unwrap_or_default()).collect();
-    // A command that is in no table may do anything.
+    // A command that is not in the table may change anything.
     let Some(row) = Name::find(&words).row() else { return tell(Change::Everything) };
     if row.flags.contains(Flags::READONLY) {
         return;
@@ -74,7 +74,7 @@ fn changed_by<'a>(request: &'a [u8], places: &[(usize, usize)], tell: &mut impl 
         has_keys = true;
         tell(Change::Key(words.get(index).copied().unwrap_or_default()));
     }
-    // A script may write without saying which keys.
+    // A script may write to keys that it does not declare.
     if !has_keys && (row.flags.contains(Flags::WRITE) || row.runs_script()) {
         tell(Change::Everything);
     }

@@ -1,7 +1,7 @@
-//! The cache itself, in parts that have a lock each: kept replies, and reads in flight.
+//! The cache itself, in shards that have a lock each: kept replies, and reads in flight.
 //!
-//! A key's hash says which part it belongs to, so everything about one key happens under one lock. The locks are held for a
-//! look-up or a copy of a counted pointer, never while a request is sent, and no other lock is taken under them.
+//! The hash of a key decides its shard, so everything about one key happens under one lock. The locks are held for a look-up
+//! or a copy of a counted pointer, never while a request is sent, and no other lock is taken under them.
 //!
 //! Any thread; times are arguments.
 
@@ -23,24 +23,24 @@ use crate::request::EncodedRequest;
 use crate::sys::CLOCK_TICK_MS;
 use crate::sys::lock::{Mutex, MutexGuard};
 
-/// Parts; a power of two.
+/// The number of shards; a power of two.
 const SHARDS: usize = 8;
 
 struct Shard {
     store: Store,
     flights: Flights,
-    /// Makes the slots of callers that did not find their reply.
+    /// The source of slots for callers that did not find their reply.
     source: Source,
     stats: CacheStats,
 }
 
-/// The result of a look.
+/// The result of a look-up.
 pub(super) enum Look {
-    /// It is here.
+    /// The reply is in the cache.
     Hit(Payload),
-    /// Another's read will answer it.
+    /// Another caller's read is in flight and will answer this one.
     Shared(Handle),
-    /// It is to be sent, and then landed at this place.
+    /// The read is to be sent, and its reply given to [`Shards::land`] under this id.
     Missing(ReadId, Target, Handle),
 }
 
@@ -49,7 +49,7 @@ pub(super) enum Look {
 pub(super) struct CacheRead<'a> {
     pub(super) database: u32,
     pub(super) request: EncodedRequest<'a>,
-    /// Where its key begins and ends.
+    /// The offsets at which its key begins and ends.
     pub(super) key: (usize, usize),
     pub(super) now_ms: u64,
 }
@@ -64,25 +64,25 @@ impl<'a> CacheRead<'a> {
     }
 }
 
-/// Over which connection a reply has come.
+/// The connection over which a reply has arrived.
 #[derive(Clone, Copy)]
 pub(super) struct Over {
     pub(super) connection: u32,
-    /// Whether its server had confirmed before that it reports changes.
+    /// True if the server had confirmed before the reply that it reports changes.
     pub(super) is_tracked: bool,
 }
 
-/// All parts.
+/// All shards of a cache.
 pub(super) struct Shards {
     shards: [Mutex<Shard>; SHARDS],
     /// A secret, so that no client can find keys with the same hash.
     secret: u64,
     ttl_max_ms: u64,
-    /// The largest age of a read in flight that others join: its remaining time must suffice for them.
+    /// The largest age of a read in flight that other callers join: its remaining time must suffice for them.
     shared_ms_max: u64,
-    /// Whether the server confirms with each read that it will say when its key changes.
+    /// True if each read is preceded by CLIENT CACHING YES, so that the server remembers its key.
     opts_in: bool,
-    /// The owners of slots, if a cluster has the keys.
+    /// The owners of slots; none for a single server.
     pub(super) owners: Option<Owners>,
 }
 
@@ -125,13 +125,13 @@ impl Shards {
 
     #[inline]
     fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
-        // The tables go by the lowest and the highest bits.
+        // The hash tables use the lowest and the highest bits, so the shard is chosen by bits between them.
         let index = (hash >> 32) as usize % SHARDS;
         let [first, ..] = &self.shards;
         self.shards.get(index).unwrap_or(first).lock()
     }
 
-    /// Returns the kept reply, or the next step.
+    /// Returns the kept reply; otherwise joins a read in flight, or begins one.
     #[inline]
     pub(super) fn look(&self, wanted: CacheRead<'_>) -> Look {
         let hash = self.hash(wanted.key());
@@ -160,14 +160,15 @@ impl Shards {
         Look::Missing(ReadId { hash: asked.hash, number }, target, handle)
     }
 
-    /// Returns the kept reply; otherwise the caller reads at once, and keeps the reply itself.
+    /// Returns the kept reply. If there is none, the caller reads the key at once, and passes the reply to `keep`.
     #[cfg(feature = "embedded")]
     pub(super) fn find(&self, wanted: CacheRead<'_>) -> Option<Payload> {
         let hash = self.hash(wanted.key());
         self.shard(hash).find(wanted.asked(hash, Tenure::ENDLESS), wanted.now_ms)
     }
 
-    /// Keeps a reply that a caller read itself, if every invalidation of its key until then has been applied.
+    /// Keeps a reply that a caller has read itself. The caller ensures that every invalidation of its key until then has been
+    /// applied.
     #[cfg(feature = "embedded")]
     pub(super) fn keep(&self, wanted: CacheRead<'_>, answer: &Answer, is_tracked: bool) {
         let hash = self.hash(wanted.key());
@@ -177,9 +178,9 @@ impl Shards {
         self.keep_in(&mut shard, wanted.asked(hash, Tenure::ENDLESS), answer, wanted.now_ms, is_true);
     }
 
-    /// Takes the answer to a read: its reply is kept, if nothing speaks against it, and goes to all waiters. It is kept if it
-    /// has come over the connection that invalidates its slot, and has done so since it was sent. Answers come in order, so a
-    /// server that had confirmed before that it reports changes was asked ahead of the read.
+    /// Takes the answer to a read: gives it to all waiters, and keeps it if it is valid. It is valid if it arrived over the
+    /// connection that invalidates its slot, and if that connection has been the same since the read was sent. Answers arrive
+    /// in order, so a server that had confirmed tracking before this answer was asked for it ahead of the read.
     pub(super) fn land(&self, place: ReadId, over: Over, answer: &Answer, done: &mut Completions) {
         let mut shard = self.shard(place.hash);
         let Some(flight) = shard.flights.end(place.hash, place.number) else { return };
@@ -199,7 +200,7 @@ impl Shards {
             KeyLifetime::Unknown => 0,
             KeyLifetime::Endless => self.ttl_max_ms,
             KeyLifetime::For(left) => {
-                // The clock may be behind when it is looked at.
+                // The coarse clock may be behind when the kept reply is looked up.
                 let left_ms = u64::try_from(left.as_millis()).unwrap_or(u64::MAX);
                 left_ms.saturating_sub(CLOCK_TICK_MS).min(self.ttl_max_ms)
             }
@@ -211,7 +212,8 @@ impl Shards {
         shard.stats.evictions += shard.store.keep(asked, answer.payload.clone(), sent_ms.saturating_add(kept_ms));
     }
 
-    /// A key has changed, as the server says, or as this client has asked for.
+    /// Removes the replies of a key that has changed, as the server has reported (`is_told`), or because this client has sent
+    /// a write to it.
     pub(super) fn forget(&self, key: &[u8], is_told: bool) {
         let hash = self.hash(key);
         let mut shard = self.shard(hash);
@@ -220,7 +222,7 @@ impl Shards {
         shard.flights.overtake(hash, key);
     }
 
-    /// Everything may have changed.
+    /// Removes all replies, because any key may have changed.
     pub(super) fn forget_all(&self) {
         for (index, shard) in self.shards.iter().enumerate() {
             let mut shard = shard.lock();
@@ -230,7 +232,7 @@ impl Shards {
         }
     }
 
-    /// Forgets every reply that came over this connection. Reads in flight may come over any.
+    /// Removes every reply that arrived over this connection. Reads in flight may arrive over any connection, so they stay.
     pub(super) fn forget_of(&self, connection: u32) {
         for (index, shard) in self.shards.iter().enumerate() {
             let mut shard = shard.lock();
@@ -240,7 +242,7 @@ impl Shards {
         }
     }
 
-    /// Returns the counts and sizes of all parts.
+    /// Returns the counts and sizes of all shards.
     pub(super) fn stats(&self) -> CacheStats {
         let mut stats = CacheStats::default();
         for shard in &self.shards {

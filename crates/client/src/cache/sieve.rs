@@ -1,10 +1,10 @@
 //! Eviction: SIEVE (Zhang, Yang, Yue, Vigfusson and Rashmi, "SIEVE is Simpler than LRU", NSDI 2024).
 //!
-//! Entries stand in a row in the order of their arrival. A use sets a mark at one and moves nothing, so a hit costs one
+//! Entries stand in a row in the order of their arrival. A use sets a mark on an entry and moves nothing, so a hit costs one
 //! store. A hand goes from the oldest to the newest and round again: it clears each mark that it finds, and evicts the first
-//! entry without one. A new entry that is never used again is soon found; a used one stays.
+//! entry without a mark. A new entry that is never used again is soon found; a used entry stays.
 //!
-//! It knows places by number and nothing of the entries. Pure data; the holder of the store has its row.
+//! The row knows places by number and nothing of the entries. Pure data; the holder of the store has its row.
 
 /// The number that stands for a missing place.
 const NONE: u32 = u32::MAX;
@@ -31,7 +31,7 @@ impl Default for Sieve {
 }
 
 impl Sieve {
-    /// Something has come to this place, where nothing was.
+    /// Adds an empty place to the row: it has got an entry.
     pub(super) fn enter(&mut self, place: u32) {
         let link = Link { newer: NONE, older: self.newest, is_used: false };
         match self.links.get_mut(place as usize) {
@@ -45,7 +45,7 @@ impl Sieve {
         self.newest = place;
     }
 
-    /// Takes a place out of the row.
+    /// Removes a place from the row.
     pub(super) fn leave(&mut self, place: u32) {
         let Some(&Link { newer, older, .. }) = self.links.get(place as usize) else { return };
         match self.links.get_mut(newer as usize) {
@@ -71,7 +71,7 @@ impl Sieve {
 
     /// Returns the next place to evict; none if the row is empty.
     pub(super) fn next_out(&mut self) -> Option<u32> {
-        // Once round takes all marks away.
+        // One round clears all marks, so the loop ends.
         loop {
             if self.hand == NONE {
                 self.hand = self.oldest;
@@ -131,12 +131,12 @@ mod tests {
         for _ in 0..20_000 {
             match roll(4) {
                 0 | 1 if !free.is_empty() => {
-                    // Places are taken in turn the first time.
+                    // The model takes places in turn at first, as the store does.
                     let at = free.iter().rposition(|&place| place <= begun).expect("there is one");
                     let place = free.remove(at);
                     begun = begun.max(place + 1);
                     sieve.enter(place);
-                    // The hand that is past the end stays there, for the newest is behind it.
+                    // A hand that is past the end stays there, because the newest entry is behind it.
                     let was_past = plain.hand >= plain.row.len();
                     plain.row.push((place, false));
                     if was_past {

@@ -1,9 +1,9 @@
 //! The cache, the pipe and the reply reader against a server made of bytes, in one thread, from one seed.
 //!
-//! Callers read and write, others write too, keys expire, everything is flushed; the connection is cut anywhere, timeouts
-//! pass. In every case no read may be older than the state known when it began: an invalidation that had arrived, a
-//! connection that had been lost, a write of the caller's own. And every caller is answered. Forbidden behaviour is planted,
-//! to show that it would be seen.
+//! Callers read and write, other clients write too, keys expire, all keys are flushed, the connection is cut at any byte, and
+//! timeouts pass. In every case no read may be older than the state that was known when it began: an invalidation that had
+//! arrived, a connection that had been lost, a write of the caller's own. And every caller is answered. Forbidden behaviour
+//! is planted, to show that the simulation would see it.
 
 mod cluster;
 mod history;
@@ -37,7 +37,7 @@ use history::{History, Key, Least, State};
 use planted::{Fault, Planted};
 use server::Server;
 
-/// Half the time all, else some, or none.
+/// Draws a part of `count`: all of it half the time, otherwise a random part, which may be zero.
 fn some_of(dice: &mut Dice, count: usize) -> usize {
     if dice.roll(2) == 0 { count } else { dice.roll(count + 1) }
 }
@@ -49,7 +49,7 @@ struct Asked {
     handle: Handle,
 }
 
-/// A request in words of its own.
+/// Returns the words of an encoded request.
 fn words_of(request: &[u8]) -> Vec<&str> {
     let Ok((Frame::Array(items), _)) = decode(request) else { panic!("no request") };
     let word = |item| match item {
@@ -66,14 +66,14 @@ fn options(dice: &mut Dice) -> (CacheOptions, usize) {
     (if dice.roll(3) == 0 { options.broadcast(["k"]) } else { options }, bytes_max)
 }
 
-/// The bytes of a read of this key, and its name.
+/// Returns a read of this key, encoded, and its name.
 fn read_of(dice: &mut Dice, key: &str) -> (Vec<u8>, Name) {
     let words: &[&str] = if dice.roll(4) == 0 { &["SUBSTR", key, "0", "-1"] } else { &["GET", key] };
     let write = |request: &mut Request| words.iter().for_each(|word| _ = request.word(word));
     (Request::bytes_of(write).expect("a request"), Name::of(words))
 }
 
-/// The bytes of a write of the client's own, by its number, and its name.
+/// Returns the client's own write of this number, encoded, and its name.
 fn write_of(key: &str, number: usize) -> (Vec<u8>, Name) {
     let note = format!("w{number}");
     let write = |request: &mut Request| _ = request.word("SET").word(key).word(&note);
@@ -94,7 +94,7 @@ struct World {
     history: History,
     server: Server,
     up: VecDeque<u8>,
-    /// Bytes that were taken in on this connection.
+    /// The number of bytes that were taken in on this connection.
     taken: u64,
     now_ms: u64,
     asked: Vec<Asked>,
@@ -175,7 +175,7 @@ impl World {
         match self.dice.roll(12) {
             0 if self.dice.roll(4) == 0 => self.server.flush(&mut self.history, |_| true),
             0 | 1 => {
-                // The server's active expiry.
+                // This stands for the server's active expiry.
                 let key = self.key();
                 if self.history.last(&key).is_over(self.now_ms) {
                     self.server.change(&mut self.history, key, State::GONE, false);
@@ -197,7 +197,7 @@ impl World {
         self.pipe.wrote(bytes, count);
     }
 
-    /// The server executes the whole requests among the next bytes, and others' commands between them.
+    /// Lets the server execute the whole requests among the next bytes, and commands of other clients between them.
     fn serve(&mut self) {
         for _ in 0..self.dice.roll(8) {
             if self.dice.roll(4 * self.calm) == 0 {
@@ -279,7 +279,7 @@ impl World {
         self.history.check(&asked.key, asked.least, &payload, false, self.now_ms);
     }
 
-    /// Lets everything come to its end.
+    /// Delivers all bytes, and checks that every caller is answered.
     fn finish(mut self) -> CacheStats {
         while !self.pipe.is_idle() || !self.reply_reader.pending.is_empty() || !self.pipe.is_connected() {
             if !self.pipe.is_connected() {
@@ -306,7 +306,7 @@ fn run(seed: u64, fault: Fault) -> CacheStats {
     world.finish()
 }
 
-/// Runs so many seeds as this run is told, or says which one fails.
+/// Runs as many seeds as the environment asks for, and names the seed that fails.
 fn run_all(name: &str, run: impl Fn(u64) -> CacheStats) {
     let short = if cfg!(miri) { 3 } else { 300 };
     let count: u64 = std::env::var("SLEEVE_SOAK_COUNT").map_or(short, |count| count.parse().expect("a number"));

@@ -6,29 +6,30 @@
 pub struct CacheStats {
     /// Reads that were answered here.
     pub hits: u64,
-    /// Reads that went to the server.
+    /// Reads that were sent to the server.
     pub misses: u64,
-    /// Reads that waited for the reply to another's.
+    /// Reads that waited for the reply to another caller's read.
     pub shared: u64,
-    /// Replies that are kept.
+    /// Replies that are in the cache.
     pub entries: u64,
-    /// Bytes that they take, as they count against [`CacheOptions::bytes_max`](crate::CacheOptions::bytes_max).
+    /// The bytes that these replies take, as they count against [`CacheOptions::bytes_max`](crate::CacheOptions::bytes_max).
     pub bytes: u64,
-    /// Keys that the server said have changed.
+    /// Keys that the server has reported as changed.
     pub invalidations: u64,
-    /// Times at which everything went: a lost connection, with which in a cluster only that goes which its node owned;
-    /// FLUSHALL or FLUSHDB, [`Cached::clear`](crate::Cached::clear).
+    /// The number of times at which all replies were removed: by FLUSHALL or FLUSHDB, by
+    /// [`Cached::clear`](crate::Cached::clear), or by a lost connection. A lost connection of a cluster removes only the
+    /// replies of the slots that its node owned.
     pub flushes: u64,
-    /// Replies that went because there was no room.
+    /// Replies that were removed for want of room.
     pub evictions: u64,
-    /// Replies that went because their time was over.
+    /// Replies that were removed because their time to live had passed.
     pub expirations: u64,
-    /// Replies that came and were not kept: an error, or a key of which something was heard meanwhile.
+    /// Replies that arrived and were not kept: an error, or a key with an invalidation that arrived before the reply.
     pub unkept: u64,
 }
 
 impl CacheStats {
-    /// The share of reads that cost the server nothing, from 0 to 1; 0 where nothing was read.
+    /// Returns the share of reads that cost the server nothing, from 0 to 1; 0 if there was no read.
     pub fn hit_rate(&self) -> f64 {
         let reads = self.hits + self.shared + self.misses;
         if reads == 0 { 0.0 } else { (self.hits + self.shared) as f64 / reads as f64 }

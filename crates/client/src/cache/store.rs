@@ -22,11 +22,11 @@ use crate::pipe::slot::Payload;
 /// The number that stands for a missing entry.
 const NONE: u32 = u32::MAX;
 
-/// The memory of an entry beside its bytes: itself, its place in the row and under its hash with the spare room of tables,
-/// and the allocator's share for two pieces of memory with a counter in one of them.
+/// The memory of an entry in addition to its bytes: the entry itself, its place in the row and under its hash with the spare
+/// room of the tables, and the allocator's share for two pieces of memory, one of which has a counter.
 pub(super) const ENTRY_BYTES: usize = size_of::<Entry>() + 24 + 48;
 
-/// A hash as its own hash.
+/// A hasher that returns the hash that it is given.
 #[derive(Default)]
 pub(super) struct AsItIs(u64);
 
@@ -47,7 +47,7 @@ impl Hasher for AsItIs {
 /// A map by hashes that were made with a secret.
 pub(super) type ByHash<T> = HashMap<u64, T, BuildHasherDefault<AsItIs>>;
 
-/// A request, with where its key stands in it.
+/// A request, with the range of its key.
 #[derive(Clone, Copy)]
 pub(super) struct KeyedRequest<'a> {
     pub(super) hash: u64,
@@ -91,15 +91,15 @@ impl Entry {
     }
 }
 
-/// The result of a look-up.
+/// The result of a look-up in the store.
 pub(super) enum Found {
     Reply(Payload),
-    /// Its time was over, and it is gone now.
+    /// The time to live of the reply had passed, and the look-up has removed it.
     Late,
     Nothing,
 }
 
-/// Replies and their keys.
+/// The kept replies and their keys.
 pub(super) struct Store {
     /// The first entry below each hash.
     heads: ByHash<u32>,
@@ -137,8 +137,8 @@ impl Store {
         Found::Nothing
     }
 
-    /// Keeps a reply until this time, in the place of an older one for this request, and returns the number of evicted
-    /// replies. One that is too large by itself is not kept.
+    /// Keeps a reply until this time, in the place of an older reply to this request, and returns the number of evicted
+    /// replies. A reply that is too large by itself is not kept.
     pub(super) fn keep(&mut self, asked: KeyedRequest<'_>, reply: Payload, until_ms: u64) -> u64 {
         let KeyedRequest { hash, database, request, tenure, .. } = asked;
         self.remove(hash, |entry| entry.answers(database, request));
@@ -215,7 +215,7 @@ impl Store {
         self.unlink(hash, before, place);
     }
 
-    /// Takes out the entries of a chain that are meant; how many.
+    /// Removes the entries of a chain that the predicate selects, and returns their number.
     fn remove(&mut self, hash: u64, is_meant: impl Fn(&Entry) -> bool) -> u64 {
         let mut at = self.heads.get(&hash).copied().unwrap_or(NONE);
         let (mut before, mut count) = (NONE, 0);
@@ -232,7 +232,7 @@ impl Store {
         count
     }
 
-    /// Takes out the entry at `place`, which stands behind `before` in its chain.
+    /// Removes the entry at `place`, which follows `before` in its chain.
     fn unlink(&mut self, hash: u64, before: u32, place: u32) {
         let Some(entry) = self.entries.get_mut(place as usize).and_then(Option::take) else { return };
         self.bytes -= entry.bytes();
@@ -245,12 +245,12 @@ impl Store {
         self.sieve.leave(place);
     }
 
-    /// Bytes that are counted.
+    /// Returns the number of bytes that count against the bound.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Replies that are kept.
+    /// Returns the number of kept replies.
     pub(super) fn len(&self) -> usize {
         self.entries.len() - self.free.len()
     }
@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn what_is_below_a_key_goes_with_it_in_all_databases() {
         let mut store = Store::new(1 << 20);
-        // Two keys of one hash, which a test can have.
+        // The two keys get the same hash, which only a test can arrange.
         for (number, (database, request)) in
             [(0, "GET a"), (0, "STRLEN a"), (3, "GET a"), (0, "GET b"), (3, "TYPE b")].into_iter().enumerate()
         {

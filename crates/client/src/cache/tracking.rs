@@ -1,16 +1,17 @@
 //! Invalidation over connections: the messages and events that arrive, and their effect on the cache.
 //!
 //! The server is asked to report changed keys (CLIENT TRACKING), on each connection anew. By default it remembers the keys
-//! that were read behind CLIENT CACHING YES (OPTIN); or it reports every key with certain prefixes (BCAST). Replies from
-//! before its confirmation are not kept. A lost connection empties the cache.
+//! that were read behind CLIENT CACHING YES (OPTIN); or it reports every key with certain prefixes (BCAST). Replies that
+//! arrive before its confirmation are not kept. A lost connection empties the cache.
 //!
-//! The server names keys and no databases, so a changed key goes in all of them. The client's own writes do not wait for the
-//! server's report: it would come soon, but a caller that has written and then reads must not find the old value. So the
-//! requests on the shared connection are searched for writes, and their keys go at once, behind the sending: a read that was
-//! sent before the write is not kept and takes in no more waiters, and a later one travels behind the write.
+//! The server names keys and no databases, so the replies of a changed key are removed in all databases. The client's own
+//! writes do not wait for the server's report: it would come soon, but a caller that has written and then reads must not find
+//! the old value. So the requests on the shared connection are searched for writes, and the replies of their keys are removed
+//! at once, after the request is queued. A read that was sent before the write is then not kept and takes in no more waiters,
+//! and a later read travels behind the write.
 //!
-//! Over a cluster each node reports changes of the slots that it owns, on the connection to it: replies over a lost one go,
-//! and no others. `owners` knows which of them invalidates a slot.
+//! Over a cluster each node reports changes of the slots that it owns, on the connection to it. If that connection is lost,
+//! only its replies are removed. `owners` knows which connection invalidates a slot.
 //!
 //! Called by the connections' readers and by senders; any thread.
 
@@ -34,13 +35,13 @@ use crate::transport::slot_cache::SlotCache;
 /// Makes the server remember the keys of the next command.
 pub(super) const CACHING: &[u8] = b"*3\r\n$6\r\nCLIENT\r\n$7\r\nCACHING\r\n$3\r\nYES\r\n";
 
-/// The cache, and how servers are asked to keep it true.
+/// The cache, and the request that makes servers report changes.
 pub(super) struct Tracking {
     pub(super) shards: Shards,
     pub(super) options: CacheOptions,
     /// The request for reports of changed keys.
     request: Vec<u8>,
-    /// The number of the last connection that came to keep it true.
+    /// The number of the last connection that was added.
     last: AtomicU32,
 }
 
@@ -60,14 +61,14 @@ impl Tracking {
         Ok(Arc::new(Self { shards, options, request, last: AtomicU32::new(NOBODY) }))
     }
 
-    /// Whether the server is to be told which reads to remember.
+    /// Returns whether each read has to tell the server to remember its key (OPTIN).
     pub(super) fn opts_in(&self) -> bool {
         self.options.prefixes.is_none()
     }
 
-    /// One more connection keeps it true.
+    /// Adds a connection that invalidates replies.
     pub(super) fn connect(self: &Arc<Self>) -> Connection {
-        // From the number on that an endless tenure has.
+        // The first connection gets the number of [`Tenure::ENDLESS`].
         Connection::new(Arc::clone(self), self.last.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
@@ -105,7 +106,7 @@ pub(super) struct Connection {
     number: u32,
     /// Whether the server reports changes. The connection's reader sets it, in the order of the messages.
     is_tracked: AtomicBool,
-    /// Why it does not.
+    /// The reason why the server does not report changes.
     refusal: Mutex<Option<Error>>,
 }
 
@@ -114,7 +115,7 @@ impl Connection {
         Self { tracking, number, is_tracked: AtomicBool::new(false), refusal: Mutex::new(None) }
     }
 
-    /// By which it is known.
+    /// Returns the connection's number.
     pub(super) fn number(&self) -> u32 {
         self.number
     }
@@ -128,12 +129,12 @@ impl Connection {
         self.is_tracked.store(is_tracked, Ordering::Relaxed);
     }
 
-    /// Why nothing can be cached, if the server has said so.
+    /// Returns the reason why nothing can be cached, if the server refuses to report changes.
     pub(super) fn refusal(&self) -> Option<Error> {
         if self.is_tracked() { None } else { self.refusal.lock().clone() }
     }
 
-    /// Some keys are true no longer.
+    /// Applies an invalidation message: removes the replies of its keys.
     fn forget(&self, keys: Frame<'_>) {
         let shards = &self.tracking.shards;
         match keys {
@@ -141,8 +142,7 @@ impl Connection {
                 Ok(Frame::Bulk(key)) => shards.forget(key, true),
                 _ => shards.forget_all(),
             }),
-            // FLUSHALL and FLUSHDB name no keys, and may mean keys that were added unnoticed; an unreadable request may mean
-            // any.
+            // FLUSHALL and FLUSHDB name no keys. They, and a message that cannot be read, may concern any key.
             _ => shards.forget_all(),
         }
     }
@@ -200,7 +200,7 @@ impl Cache for Connection {
     }
 
     fn refused(&self, why: Error) {
-        // A server that was asked twice and is already telling has nothing to refuse.
+        // A server that was asked twice may refuse the second request although it reports changes; that is no refusal.
         if !self.is_tracked() {
             *self.refusal.lock() = Some(why);
         }

@@ -39,8 +39,8 @@ impl Credentials {
         self
     }
 
-    /// Sets the time after which the provider is asked again. Its new credentials are shown to the server on the same
-    /// connection, which goes on during that. Without this a connection is logged in once.
+    /// Sets the time after which the provider is asked again. The new credentials are sent to the server on the same
+    /// connection, which stays in use during that. Without this a connection logs in once.
     pub fn refresh_after(mut self, time: Duration) -> Self {
         self.refresh_after = Some(time);
         self
@@ -63,7 +63,7 @@ impl fmt::Debug for Credentials {
 /// The function of a provider.
 type Provide = dyn Fn() -> Result<Credentials, Box<dyn Error + Send + Sync>> + Send + Sync;
 
-/// The provider that is asked for credentials. Each is equal to itself alone.
+/// The provider that is asked for credentials. Two providers are equal only if they are the same one.
 #[derive(Clone)]
 pub(crate) struct Provider(Arc<Foreign<Box<Provide>>>);
 
@@ -76,7 +76,7 @@ impl Provider {
         Self(Arc::new(Foreign::new(Box::new(move || provide().map_err(Into::into)))))
     }
 
-    /// Asks. It may take as long as it likes.
+    /// Asks the provider, which may block.
     pub(crate) fn ask(&self) -> Result<Credentials, String> {
         let Some(provide) = self.0.get() else { return Err("the provider is gone".to_owned()) };
         provide().map_err(|error| error.to_string())

@@ -11,19 +11,19 @@ pub enum Endpoint {
     Tcp {
         /// A name or an address.
         host: String,
-        /// 6379 where the URL names none.
+        /// The port; 6379 if the URL names none.
         port: u16,
     },
     /// `redis+cluster://host:port,host:port` and `valkey+cluster://...`, or `rediss+cluster://` and `valkeys+cluster://` with
-    /// TLS: some of the nodes of a cluster, as hosts and ports. The others are heard of from them.
+    /// TLS: some of the nodes of a cluster, as hosts and ports. These nodes name the others.
     Cluster(Vec<(String, u16)>),
     /// `unix:///path`
     Unix(PathBuf),
     /// `embedded://`: an engine in this process. Clients that give the same name share one engine; without a name each has
     /// its own. A name that begins with `/` is a folder in which the engine keeps its data.
     Embedded(Option<String>),
-    /// `redis+sentinel://host:port,host:port/service`: the primary of a service, which is where its Sentinels say. Every
-    /// connection asks them before it is made, and moves when they say that the primary has.
+    /// `redis+sentinel://host:port,host:port/service`: the primary of a service, at the address that its Sentinels report.
+    /// Each connection asks them before it is made, and moves when they report another primary.
     Sentinel {
         /// The name or address and the port of each Sentinel that is asked first; 26379 where the URL names no port. The
         /// others are learned from them.
@@ -34,7 +34,7 @@ pub enum Endpoint {
 }
 
 impl Endpoint {
-    /// Returns whether a node or a Sentinel there says which replicas there are.
+    /// Returns whether a node or a Sentinel at this endpoint reports the replicas.
     pub(crate) fn has_replicas(&self) -> bool {
         matches!(self, Self::Cluster(_) | Self::Sentinel { .. })
     }

@@ -17,7 +17,7 @@ pub enum Event {
         /// The server, as errors name it: `host:port`, or a path.
         endpoint: String,
     },
-    /// An attempt to connect has failed. There will be another one, unless the error says why not.
+    /// An attempt to connect has failed. The client tries again, unless the error says that it does not.
     Refused {
         /// The server, as errors name it: `host:port`, or a path.
         endpoint: String,
@@ -40,8 +40,8 @@ pub enum Event {
         endpoint: String,
         /// The command, by its name: its arguments may be secrets.
         command: String,
-        /// The time that it waited before it left, to a tick of the system's coarse clock (1 to 10 ms); zero for a call with
-        /// a deadline of its own.
+        /// The time that the command waited before it left, to a tick of the system's coarse clock (1 to 10 ms); zero for a
+        /// call with a deadline of its own.
         queued: Duration,
         /// The time from its departure to the arrival of its reply.
         travelled: Duration,
@@ -51,7 +51,7 @@ pub enum Event {
 }
 
 impl fmt::Display for Event {
-    /// Writes it as a line of a log has it.
+    /// Writes the event as one line of a server log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Connected { endpoint } => write!(f, "connected to {endpoint}"),

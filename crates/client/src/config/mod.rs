@@ -1,4 +1,4 @@
-//! Everything that a client can be told, with its defaults; from a URL, from methods, or both.
+//! All settings of a client, with their defaults: from a URL, from methods, or from both.
 //!
 //! Pure data; reading a URL is in `url`. Any thread.
 
@@ -30,9 +30,9 @@ use tls::Tls;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum QueueFull {
-    /// The owner of the reply waits for room, for at most the command timeout: the future, if it is awaited; the thread, if
-    /// it waits for the reply, hangs a callback on it, forgets or drops it. A thread that keeps replies instead waits in the
-    /// call once as much again is queued.
+    /// The owner of the reply waits for room, for at most the command timeout. A future waits when it is awaited; a thread
+    /// waits when it waits for the reply, hangs a callback on it, forgets or drops it. A thread that keeps many replies waits
+    /// in the call itself once twice the bound is queued.
     #[default]
     Wait,
     /// The command fails with [`ErrorKind::QueueFull`](crate::ErrorKind::QueueFull) and is not sent.
@@ -124,7 +124,7 @@ pub struct Config {
     pub(crate) settings: Vec<(String, String)>,
 }
 
-/// The user to log in as: said once, or asked of a provider whenever a connection is made.
+/// The user to log in as: given once, or by a provider that is asked whenever a connection is made.
 #[derive(Clone, Default)]
 pub(crate) struct Login {
     pub(crate) user: Option<String>,

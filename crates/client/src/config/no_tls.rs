@@ -54,27 +54,27 @@ impl Handshake {
 pub(crate) struct TlsSession(Infallible);
 
 impl TlsSession {
-    /// Sends.
+    /// Sends bytes: it cannot be called.
     pub(crate) fn send(&self, _stream: impl AsFd, _bytes: &[u8]) -> io::Result<usize> {
         match self.0 {}
     }
 
-    /// Sends the bytes that wait for room.
+    /// Sends the bytes that wait for room: it cannot be called.
     pub(crate) fn flush(&self, _stream: impl AsFd) -> io::Result<()> {
         match self.0 {}
     }
 
-    /// Receives.
+    /// Receives bytes: it cannot be called.
     pub(crate) fn receive(&self, _stream: impl AsFd, _room: &mut [u8]) -> io::Result<usize> {
         match self.0 {}
     }
 
-    /// Returns whether something waits for room.
+    /// Returns whether bytes wait for room: it cannot be called.
     pub(crate) fn has_residue(&self) -> bool {
         match self.0 {}
     }
 
-    /// Returns whether something was decrypted and not yet received.
+    /// Returns whether bytes were decrypted and not yet received: it cannot be called.
     pub(crate) fn has_plain(&self) -> bool {
         match self.0 {}
     }

@@ -1,4 +1,4 @@
-//! Which servers reads may go to where keys have copies. Pure data; any thread.
+//! The servers to which reads may go if keys have replicas. Pure data; any thread.
 
 use crate::error::{Error, ErrorKind};
 
@@ -17,8 +17,8 @@ pub enum ReadFrom {
     Replica,
     /// Replicas and the primary alike. `any` in a URL.
     Any,
-    /// Servers in this availability zone: its replicas, then the primary if it is there, then replicas elsewhere. Servers say by
-    /// `availability_zone` in INFO where they are (Valkey's option `availability-zone`). `zone:NAME` in a URL.
+    /// Servers in this availability zone: its replicas, then the primary if it is in this zone, then replicas elsewhere. Each
+    /// server reports its zone as `availability_zone` in INFO (Valkey's option `availability-zone`). `zone:NAME` in a URL.
     Zone(String),
 }
 

@@ -50,7 +50,7 @@ impl fmt::Debug for PassPhrase {
 /// The largest size of a key in bytes, which bounds the reading of a device without end.
 const KEY_BYTES_MAX: u64 = 1 << 20;
 
-/// Where PEM comes from.
+/// The source of PEM data.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Pem {
     /// A file, read anew for every connection.
@@ -130,7 +130,7 @@ impl Tls {
         self
     }
 
-    /// Sets a folder of such files.
+    /// Sets a folder of PEM files of authorities to believe instead of the system's.
     pub fn ca_folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.ca_folder = Some(folder.into());
         self
@@ -150,13 +150,14 @@ impl Tls {
         self
     }
 
-    /// The pass phrase of the key, where it lies under one: in the form PKCS#8, as `openssl pkcs8 -topk8` writes it.
+    /// Sets the pass phrase of an encrypted key, which must have the form PKCS#8, as `openssl pkcs8 -topk8` writes it.
     pub fn pass_phrase(mut self, pass_phrase: impl AsRef<[u8]>) -> Self {
         self.pass_phrase = Some(PassPhrase(pass_phrase.as_ref().into()));
         self
     }
 
-    /// The name that the server's certificate must be for, and that the server is told; the host's without this.
+    /// Sets the name that the server's certificate must be for, and that is sent to the server (SNI); the host's name without
+    /// this.
     pub fn server_name(mut self, name: impl Into<String>) -> Self {
         self.server_name = Some(name.into());
         self
@@ -168,7 +169,7 @@ impl Tls {
         self
     }
 
-    /// Returns the settings with which `rediss://` begins.
+    /// Returns the default settings, to which the options of a `rediss://` URL are applied.
     pub(crate) fn for_url() -> Result<Self, Error> {
         Ok(Self::new())
     }
@@ -197,13 +198,13 @@ impl Tls {
         Ok(true)
     }
 
-    /// Returns the name that is asked for at this host.
+    /// Returns the name that the certificate of the server at this host must be for.
     pub(crate) fn name_of(&self, host: &str) -> io::Result<ServerName<'static>> {
         let name = self.server_name.as_deref().unwrap_or(host);
         ServerName::try_from(name.to_owned()).map_err(|error| wrong(format!("\"{name}\" is no server's name: {error}")))
     }
 
-    /// Returns rustls's form of it.
+    /// Converts the settings to rustls's form.
     pub(crate) fn client_config(&self) -> io::Result<Arc<ClientConfig>> {
         let provider = Arc::new(provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))

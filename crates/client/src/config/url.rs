@@ -21,7 +21,7 @@ const SCHEMES: &str =
 const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 
-/// The error text for a policy if no server says which replicas there are.
+/// The error for the option `read_from` with an endpoint that reports no replicas.
 pub(crate) const NO_REPLICAS: &str = "reads go to replicas in a cluster (redis+cluster://) and behind Sentinels (redis+sentinel://) alone: \
      anywhere else \"read_from\" is primary";
 
@@ -170,7 +170,7 @@ fn cluster(place: &str) -> Result<Config, Error> {
     in_database(Config::new(Endpoint::Cluster(seeds)), database)
 }
 
-/// Sentinels, and the service that they know.
+/// Reads a list of Sentinels, and the name of the service that they watch.
 fn sentinel(place: &str) -> Result<Config, Error> {
     let (hosts, path) = place.split_once('/').unwrap_or((place, ""));
     let sentinels =

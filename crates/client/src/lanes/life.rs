@@ -1,4 +1,4 @@
-//! The life of a lane's connection: opened when a call needs it, closed when none did for a while.
+//! The life of a lane's connection: it is opened when a call needs it, and closed after an idle time.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,11 +13,11 @@ use crate::reactor::{self, TaskWaker};
 use crate::sys::now;
 use crate::transport::Transport;
 
-/// The interval of checks whether late calls are over.
+/// The interval of the checks whether calls that have timed out can still be executed.
 const LATE_LOOK: Duration = Duration::from_secs(1);
 
 impl Lane {
-    /// The connection, opened if there is none.
+    /// Returns the lane's connection, which it opens if there is none.
     pub(super) fn wire<'a>(self: &Arc<Self>, state: &'a mut State) -> Result<&'a mut Wire, Error> {
         if state.wire.is_none() {
             state.wire = Some(self.open()?);
@@ -48,7 +48,7 @@ impl Lane {
         Ok(Wire { link, source, connection, idle_since: Some(now()) })
     }
 
-    /// Closes the connection if it was idle for long, and says when to look again; none where there is nothing to look at.
+    /// Closes the connection if it was idle for long. Returns the time of the next check; none if there is no connection.
     fn look(self: &Arc<Self>) -> Option<Instant> {
         let now = now();
         let mut state = self.state.lock();
@@ -73,7 +73,7 @@ impl Lane {
         }
         state.closed = state.wire.take().map(|wire| wire.link);
         drop(state);
-        // Without a wait it cannot fail.
+        // A close without a wait cannot fail.
         let _ = link.close(None);
         None
     }

@@ -1,16 +1,17 @@
 //! The lane: a second connection for large calls, so that small calls never wait behind them.
 //!
-//! A call takes the lane if its request is large, if replies to calls of its kind were (`sizes`), or if it has to follow one
-//! that has taken it (`order`, by the keys that each touches: `touch`). Every other call goes over the shared connection as
-//! it does without lanes, at the price of one look at a number and, if it reads, of noting the size of its reply.
+//! A call takes the lane if its request is large, if earlier replies to calls of its kind were large (`sizes`), or if it has
+//! to follow a call that has taken the lane (`order`, by the keys that each touches: `touch`). Every other call goes over the
+//! shared connection as it does without lanes. That costs the read of one counter and, for a command that reads, a note of
+//! the size of its reply.
 //!
-//! A call on the lane has two slots: its caller waits for the one; the other belongs to the connection, and wakes the thread
-//! that hands out answers (`work`), one thread at a time: the reader of either connection, or a caller. A fence is a PING on
-//! the shared connection; when it has any answer, all calls that were sent before it are answered. A reply that is lost with
-//! its connection is lost here as everywhere: a call is sent once, by the connection's own rules.
+//! A call on the lane has two slots. Its caller waits for the first. The second belongs to the connection, and wakes the
+//! thread that hands out answers (`work`). One thread at a time does so: the reader of either connection, or a caller. A
+//! fence is a PING on the shared connection; when it is answered in any way, all calls that were sent before it are answered.
+//! A reply that is lost with its connection is lost for the lane as well: a call is sent once, by the connection's own rules.
 //!
-//! The connection is opened when it is needed, and closed by a task of the reactor when it was idle for a while. Any thread.
-//! The lock of the state is never held while a connection's is taken.
+//! The connection is opened when it is needed, and closed by a task of the reactor after an idle time. Any thread. The lock
+//! of the state is never held while the lock of a connection is taken.
 
 mod life;
 pub(crate) mod options;
@@ -52,24 +53,24 @@ use touch::{Touch, touch};
 
 /// The state that all handles with lanes of one client share.
 pub(crate) struct Lane {
-    /// The way of everything else.
+    /// The transport of all other calls: the shared connection.
     transport: Transport,
     options: LaneOptions,
-    /// Keys and patterns as numbers.
+    /// The hasher that turns keys and patterns into numbers.
     hasher: RandomState,
     sizes: Mutex<Sizes>,
-    /// How many patterns are remembered.
+    /// The number of patterns that are remembered.
     patterns: AtomicUsize,
-    /// How many calls have taken the lane that are not over.
+    /// The number of calls that have taken the lane and may still be executed.
     calls: AtomicUsize,
     state: Mutex<State>,
-    /// Where the answers to fences land.
+    /// The source of the slots for the replies to fences.
     landing: Mutex<Source>,
-    /// Told when something was answered or has left.
+    /// The condition variable that is notified when a call was answered or has left.
     changed: Condvar,
 }
 
-/// The lesson from a reply's size.
+/// A guard of a reply, which notes the size of the reply for its pattern.
 struct Lesson {
     lane: Arc<Lane>,
     pattern: u64,
@@ -93,7 +94,7 @@ impl Lane {
         &self.options
     }
 
-    /// Sends the request that `write` writes where it belongs, and returns its reply.
+    /// Sends the request that `write` writes over the lane or the shared connection, and returns its reply.
     pub(crate) fn ask<T: FromReply>(
         self: &Arc<Self>,
         keeper: &Arc<impl Any + Send + Sync>,
@@ -118,11 +119,11 @@ impl Lane {
         database: u32,
         request: EncodedRequest<'_>,
     ) -> Result<(Sent, Option<Lesson>), Error> {
-        // A child must not touch its parent's calls.
+        // A forked child must not touch its parent's calls.
         self.transport.check(database)?;
         let pattern = self.pattern(database, request);
         let is_large = request.bytes.len() >= self.options.large_min || self.expects_large(pattern);
-        // A caller that has made a call on the lane before this one sees that it is there.
+        // A relaxed load suffices: a caller that has made a call on the lane before this one sees its own count.
         if is_large || self.calls.load(Ordering::Relaxed) > 0 {
             let touch = touch(request, database, &self.hasher);
             if self.state.lock().order.takes_lane(&touch, is_large) {
@@ -158,7 +159,7 @@ impl Lane {
         self.patterns.store(sizes.len(), Ordering::Relaxed);
     }
 
-    /// A call takes the lane.
+    /// Puts a call on the lane.
     fn take_in(
         self: &Arc<Self>,
         keeper: &Arc<impl Any + Send + Sync>,
@@ -168,7 +169,7 @@ impl Lane {
     ) -> Result<Sent, Error> {
         let (name, length) = (request.name, request.bytes.len());
         let (copied, issued_ms) = (LongRequest::of(request.bytes), self.transport.now_ms());
-        // This caller's earlier calls are in flight by now, or answered.
+        // This caller's earlier calls are in flight at this point, or answered.
         let is_clear = self.transport.is_idle();
         let config = self.transport.config();
         let deadline = config.command_timeout.and_then(|timeout| now().checked_add(timeout));
@@ -185,7 +186,8 @@ impl Lane {
         Ok(if fits { Sent::Slot(handle) } else { Sent::Queued(Queued::new(handle, deadline)) })
     }
 
-    /// The lock, once a request may take the lane: as the bound on the queue of a connection has it (`connection/send`).
+    /// Waits until the request may take the lane, by the same rules as for the bound on the queue of a connection
+    /// (`connection/send`), and returns the lock of the state.
     fn admit(&self, name: Name, length: usize, deadline: Option<Instant>) -> Result<MutexGuard<'_, State>, Error> {
         let config = self.transport.config();
         let mut state = self.state.lock();
@@ -214,7 +216,7 @@ impl Lane {
         }
     }
 
-    /// False when the time is up.
+    /// Waits until a call was answered or has left. Returns false if the deadline has passed.
     fn wait_for_change(&self, state: &mut MutexGuard<'_, State>, deadline: Option<Instant>) -> bool {
         state.waiting += 1;
         let in_time = lock::wait_by(&self.changed, state, deadline);
@@ -222,12 +224,12 @@ impl Lane {
         in_time
     }
 
-    /// Whether this process has it.
+    /// Returns whether the lane was made in this process, and not in its parent.
     fn is_ours(&self) -> bool {
         self.transport.check_process().is_ok()
     }
 
-    /// Returns the metrics of its connection, if it ever had one.
+    /// Returns the metrics of the lane's connection, if it ever had one.
     pub(super) fn metrics(&self) -> Option<Metrics> {
         if !self.is_ours() {
             return None;
@@ -238,7 +240,7 @@ impl Lane {
         link.map(|link| Metrics::of(&link))
     }
 
-    /// Its connection, if it has one.
+    /// Returns the lane's connection, if it has one.
     pub(super) fn end_transport(&self) -> Option<Transport> {
         if !self.is_ours() {
             return None;
@@ -278,7 +280,7 @@ impl Reserve for Lane {
 impl Drop for Lane {
     fn drop(&mut self) {
         if let Some(wire) = self.state.get_mut().wire.take() {
-            // Without a wait it cannot fail.
+            // A close without a wait cannot fail.
             let _ = wire.link.close(None);
         }
     }

@@ -5,14 +5,8 @@
 
 use std::time::Duration;
 
-/// How a [`Lanes`](crate::Lanes) handle recognizes large calls: see [`Client::lanes_with`](crate::Client::lanes_with).
-///
-/// ```
-/// use std::time::Duration;
-/// use sleeve::LaneOptions;
-///
-/// let options = LaneOptions::new().large_min(256 * 1024).idle_after(Duration::from_secs(60));
-/// ```
+/// Options of a [`Lanes`](crate::Lanes) handle, which say when a call is large: see
+/// [`Client::lanes_with`](crate::Client::lanes_with).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct LaneOptions {
@@ -32,14 +26,15 @@ impl LaneOptions {
         Self::default()
     }
 
-    /// How many bytes a request or a reply has at least that is large; 64 KiB without this. A large request takes the second
-    /// connection at once, a large reply teaches that those to calls of its kind are large.
+    /// Sets the number of bytes from which on a request or a reply is large; 64 KiB without this. A large request takes the
+    /// second connection at once. A large reply teaches that later replies to calls of its kind are large.
     pub fn large_min(mut self, bytes: usize) -> Self {
         self.large_min = bytes.max(1);
         self
     }
 
-    /// After how long without use the second connection is closed; 10 seconds without this. It is opened again when it is needed.
+    /// Sets the idle time after which the second connection is closed; 10 seconds without this. It is opened again when it is
+    /// needed.
     pub fn idle_after(mut self, time: Duration) -> Self {
         self.idle_after = time;
         self

@@ -1,13 +1,13 @@
-//! Which calls have to follow which, when some go over a second connection: the lane.
+//! The calls that have to follow other calls, if some go over a second connection: the lane.
 //!
 //! There are two rules. **A call that takes the lane overtakes no other**: it leaves when every call that was sent before it
-//! over the shared connection is answered. Its owner knows that: there was no call in flight, or a fence was sent behind it
-//! and has been answered. And **a call that touches a key that a call on the lane touches takes the lane too**, behind that
-//! one, until it is answered. So two calls that touch the same key are executed in the order in which they were made; and the
-//! only calls that overtake others are those on the shared connection, which pass the calls on the lane.
+//! over the shared connection is answered. The lane knows that in one of two cases: there was no call in flight, or a fence
+//! was sent behind them and has been answered. And **a call that touches a key that a call on the lane touches takes the lane
+//! too**, behind that call, until it is answered. So two calls that touch the same key are executed in the order in which
+//! they were made. The only calls that overtake others are those on the shared connection, which pass the calls on the lane.
 //!
-//! A call with a caller that has had its timeout error may still be executed. It is over when a call that left behind it is
-//! answered, or no call is in flight on the lane.
+//! A call may still be executed after its caller has got a timeout error. It cannot be any more once a call that left behind
+//! it is answered, or no call is in flight on the lane.
 //!
 //! Pure data: no clock, no connection; the owner keeps the calls themselves.
 
@@ -16,20 +16,20 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use super::touch::Touch;
 use crate::sys::planted::{self, Fault};
 
-/// The calls that have taken the lane and are not over.
+/// The calls that have taken the lane and may still be executed.
 pub(super) struct Order<C> {
     /// The calls that may still be executed, by number, with the keys that they touch.
     calls: BTreeMap<u64, Touch>,
-    /// How many of them touch each key, and how many may touch any.
+    /// The number of these calls that touch each key; below it, the number of calls that may touch any key.
     keys: HashMap<u64, usize>,
     everything: usize,
     /// The calls that wait for calls in flight on the shared connection.
     waiting: VecDeque<(u64, C)>,
-    /// How many of these the fence was sent for that is not answered.
+    /// The number of waiting calls for which a fence was sent that is not answered; none if no fence is in flight.
     fenced: Option<usize>,
     /// The calls that may leave.
     ready: VecDeque<(u64, C)>,
-    /// The calls with callers that have had their timeout error.
+    /// The calls with callers that have got a timeout error.
     late: BTreeSet<u64>,
     next: u64,
 }
@@ -42,19 +42,19 @@ impl<C> Default for Order<C> {
 }
 
 impl<C> Order<C> {
-    /// How many calls have taken the lane that are not over.
+    /// Returns the number of calls that have taken the lane and may still be executed.
     pub(super) fn len(&self) -> usize {
         self.calls.len()
     }
 
-    /// Whether none has left for it or is on its way to.
+    /// Returns whether no call is on the lane.
     pub(super) fn is_empty(&self) -> bool {
         self.calls.is_empty()
     }
 
-    /// Whether a call that touches this takes the lane.
+    /// Returns whether a call that touches these keys takes the lane.
     pub(super) fn takes_lane(&self, touch: &Touch, is_large: bool) -> bool {
-        // A call without a key cannot be told from the calls that it must not overtake, so it stays in order.
+        // A large call without a key may depend on any call on the shared connection, so it stays in order there.
         (is_large && *touch != Touch::Nothing) || self.must_follow(touch)
     }
 
@@ -66,7 +66,7 @@ impl<C> Order<C> {
         }
     }
 
-    /// A call takes the lane. `is_clear` says that nothing is on its way over the shared connection.
+    /// Adds a call that takes the lane. `is_clear` is true if no call is in flight on the shared connection.
     pub(super) fn enter(&mut self, call: C, touch: Touch, is_clear: bool) {
         let number = self.next;
         self.next += 1;
@@ -82,7 +82,7 @@ impl<C> Order<C> {
         }
     }
 
-    /// The first of the calls for which a fence is to be sent now, if there are such.
+    /// Begins a fence, if calls wait for one, and returns the first of these calls.
     pub(super) fn begin_fence(&mut self) -> Option<&C> {
         if self.fenced.is_none() && !self.waiting.is_empty() {
             self.fenced = Some(self.waiting.len());
@@ -97,7 +97,7 @@ impl<C> Order<C> {
         self.ready.extend(self.waiting.drain(..count));
     }
 
-    /// The fence is lost: it takes another.
+    /// Notes that the fence is lost: another one is needed.
     pub(super) fn lose_fence(&mut self) {
         self.fenced = None;
     }
@@ -110,39 +110,39 @@ impl<C> Order<C> {
         failed.into_iter().map(|(_, call)| call).collect()
     }
 
-    /// The next that may leave; they leave in this order.
+    /// Takes the next call that may leave; calls leave in this order.
     pub(super) fn next_ready(&mut self) -> Option<(u64, C)> {
         self.ready.pop_front()
     }
 
-    /// Whether none waits to leave.
+    /// Returns whether no call waits to leave.
     pub(super) fn has_all_left(&self) -> bool {
         self.waiting.is_empty() && self.ready.is_empty()
     }
 
-    /// It is executed, or will not be. So is everything that had left before it.
+    /// Removes a call that was answered, and all late calls that had left before it: they were executed, or will not be.
     pub(super) fn answered(&mut self, number: u64) {
         let later = self.late.split_off(&number);
         std::mem::replace(&mut self.late, later).into_iter().for_each(|late| self.leave(late));
         self.leave(number);
     }
 
-    /// It will not be executed, or was given up with its connection; nothing is known of others.
+    /// Removes a call that will not be executed, or was given up with its connection. It says nothing of other calls.
     pub(super) fn gone(&mut self, number: u64) {
         self.leave(number);
     }
 
-    /// Its caller was told that time is up; it may still be executed.
+    /// Notes that the caller of a call has got a timeout error; the call may still be executed.
     pub(super) fn timed_out(&mut self, number: u64) {
         self.late.insert(number);
     }
 
-    /// Returns whether a call may still be executed after its caller had its timeout error.
+    /// Returns whether a call may still be executed after its caller has got a timeout error.
     pub(super) fn has_late(&self) -> bool {
         !self.late.is_empty()
     }
 
-    /// Notes that no call is in flight on the lane.
+    /// Removes all late calls, because no call is in flight on the lane.
     pub(super) fn settle(&mut self) {
         std::mem::take(&mut self.late).into_iter().for_each(|late| self.leave(late));
     }

@@ -1,10 +1,11 @@
-//! Which replies will be large, learned from earlier ones.
+//! A prediction which replies will be large, learned from earlier replies.
 //!
-//! A pattern is remembered: a command, a database, and a key in which all parts with a digit count as equal
-//! (`user:17:picture` is as `user:4711:picture`, and not as `user:17:name`). Each has a score, as branch predictors have: a
-//! large reply adds two, up to three, a small one takes one away, and from two on the next is expected to be large. So the
-//! first large reply teaches, two small ones in a row take it back, and a reply that is large now and then costs little. A
-//! pattern with score 0 is forgotten, and so is the one that was not seen for the longest time if there are too many.
+//! The sizes are remembered for a pattern: a command, a database, and a key in which all parts with a digit count as equal
+//! (`user:17:picture` is as `user:4711:picture`, and not as `user:17:name`). Each pattern has a score, as branch predictors
+//! have: a large reply adds two, up to three, a small one subtracts one, and from two on the next reply is expected to be
+//! large. So the first large reply raises the expectation, two small ones in a row lower it, and a reply that is large now
+//! and then costs little. A pattern with score 0 is forgotten. If there are too many patterns, the one that was not seen for
+//! the longest time is forgotten.
 //!
 //! Pure data; any thread.
 
@@ -13,15 +14,15 @@ use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 
 use crate::request::name::Name;
 
-/// Patterns that are remembered at most.
+/// The largest number of patterns that are remembered.
 const PATTERNS_MAX: usize = 1024;
 
 const SCORE_MAX: u8 = 3;
 
-/// From this score on the next reply is expected to be large.
+/// The score from which on the next reply is expected to be large.
 const LARGE_FROM: u8 = 2;
 
-/// A pattern, as a number.
+/// Returns a pattern as a number.
 pub(super) fn pattern(hasher: &RandomState, name: Name, database: u32, key: &[u8]) -> u64 {
     let mut state = hasher.build_hasher();
     (name.row().map(|row| row.id as u16), database).hash(&mut state);
@@ -52,17 +53,17 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
-    /// How many patterns are remembered.
+    /// Returns the number of patterns that are remembered.
     pub(super) fn len(&self) -> usize {
         self.scores.len()
     }
 
-    /// Whether the next reply is expected to be large.
+    /// Returns whether the next reply is expected to be large.
     pub(super) fn expects_large(&self, pattern: u64) -> bool {
         self.scores.get(&pattern).is_some_and(|known| known.score >= LARGE_FROM)
     }
 
-    /// A reply has come.
+    /// Notes the size of a reply.
     pub(super) fn saw(&mut self, pattern: u64, is_large: bool) {
         self.now += 1;
         let now = self.now;
@@ -128,7 +129,7 @@ mod tests {
         let many = PATTERNS_MAX as u64 + 10;
         for pattern in 0..many {
             sizes.saw(pattern, true);
-            // This one is always in use.
+            // This pattern is always in use, so it is never forgotten.
             sizes.saw(0, true);
         }
         assert_eq!(sizes.len(), PATTERNS_MAX);

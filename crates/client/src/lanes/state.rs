@@ -12,7 +12,7 @@ use crate::pipe::slot::{Handle, Source, Target};
 use crate::reactor::TaskWaker;
 use crate::request::name::Name;
 
-/// Keeps a client there while one of its calls is not answered.
+/// A reference that keeps a client alive while one of its calls is not answered.
 pub(crate) type Keeper = Arc<dyn Any + Send + Sync>;
 
 /// The state of a lane, under its lock.
@@ -24,25 +24,25 @@ pub(super) struct State {
     pub(super) closed: Option<Arc<Link>>,
     pub(super) in_flight: VecDeque<Flight>,
     pub(super) fence: Option<Handle>,
-    /// Bytes of requests that have taken the lane and are not answered.
+    /// The number of bytes of requests that have taken the lane and are not answered.
     pub(super) bytes: usize,
-    /// A thread hands out answers and sends.
+    /// True while a thread hands out answers and sends calls.
     pub(super) is_worked: bool,
-    /// It takes no more calls.
+    /// True if the lane takes no more calls.
     pub(super) is_closed: bool,
-    /// Threads that wait for a change.
+    /// The number of threads that wait for a change.
     pub(super) waiting: usize,
     pub(super) task_wakers: Vec<TaskWaker>,
 }
 
-/// The connection that is there.
+/// The open connection of a lane.
 pub(super) struct Wire {
     pub(super) link: Arc<Link>,
-    /// Makes the slots for callers.
+    /// The source of the slots for callers.
     pub(super) source: Source,
-    /// The connection's number for which it does so.
+    /// The number of the connection for which the source makes slots.
     pub(super) connection: u32,
-    /// Since when nothing is on the lane, if nothing is.
+    /// The time since when no call is on the lane; none while there is one.
     pub(super) idle_since: Option<Instant>,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Pending {
     pub(super) issued_ms: u32,
     pub(super) target: Target,
     pub(super) pattern: Option<u64>,
-    /// Keeps the client there.
+    /// A reference that keeps the client alive.
     pub(super) keeper: Keeper,
 }
 

@@ -1,4 +1,5 @@
-//! The rules of order, against every interleaving that two connections can give, and against rules that lack one of them.
+//! Tests of the rules of order, against every interleaving that two connections can give, and against rules of which one is
+//! missing.
 
 use std::collections::VecDeque;
 
@@ -6,22 +7,22 @@ use super::order::Order;
 use super::touch::Touch;
 use crate::pipe::testing::Dice;
 
-/// Which rule is missing.
+/// The rule that is missing in a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Without {
     Nothing,
-    /// Large calls leave at once.
+    /// Large calls leave at once, without a fence.
     Fences,
-    /// Only large calls take the lane.
+    /// Only large calls take the lane; calls on the same keys do not follow them.
     Following,
-    /// A call is forgotten when its caller has had its timeout error.
+    /// A call is forgotten when its caller has got a timeout error.
     Lateness,
 }
 
 #[derive(Clone, Copy)]
 enum Sent {
     Call(usize),
-    /// A call that took the lane, and its number there.
+    /// A call that took the lane, with its number there.
     OnLane(usize, u64),
     Fence,
 }
@@ -118,7 +119,7 @@ impl World {
         self.work();
     }
 
-    /// Fails a call on the lane by its timeout, while it may still be executed.
+    /// Times out a call on the lane, which may still be executed.
     fn time_out(&mut self) {
         let Some(place) = self.lane.sent.len().checked_sub(1).map(|last| self.dice.roll(last + 1)) else { return };
         if let Some(Sent::OnLane(_, number)) = self.lane.sent.get(place) {
@@ -160,7 +161,7 @@ impl World {
         self
     }
 
-    /// Two calls of which the later one was executed first although it must not be.
+    /// Returns two calls of which the later one was executed first, although the rules forbid it.
     fn violation(&self) -> Option<(usize, usize)> {
         let places = self.history.iter().enumerate();
         places
@@ -168,7 +169,7 @@ impl World {
             .filter(|(earlier, later)| earlier < later)
             .find(|&(earlier, later)| {
                 let ((touch, _), (other, is_large)) = (&self.calls[earlier], &self.calls[later]);
-                // A large call overtakes nothing at all.
+                // A large call overtakes no other call, of any key.
                 conflict(touch, other) || (*is_large && *other != Touch::Nothing)
             })
     }

@@ -1,8 +1,8 @@
 //! The keys that a call touches, which decide the calls that it has to follow.
 //!
-//! A key is a number here that stands for a key and its database. Two keys may have the same, which costs an unneeded order,
-//! and nothing else. Scripts and functions touch the keys that they declare, as in a cluster; one that declares none may
-//! touch any. Pure functions; any thread.
+//! A key is a number here, a hash of the key and its database. Two keys may have the same number; that costs an unneeded
+//! order, and nothing else. Scripts and functions touch the keys that they declare, as in a cluster; a script that declares
+//! none may touch any key. Pure functions; any thread.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -16,7 +16,7 @@ use crate::request::words::Places;
 pub(super) enum Touch {
     /// The call touches no key: it is about the server, or the connection.
     Nothing,
-    /// These.
+    /// The call touches these keys, as numbers.
     Keys(Vec<u64>),
     /// The call may touch any key.
     Everything,

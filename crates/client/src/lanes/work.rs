@@ -1,7 +1,8 @@
-//! Hands out answers and sends calls that may leave: one thread at a time, without the lock where it takes long.
+//! The work of a lane: handing out answers and sending calls that may leave, by one thread at a time, and without the lock
+//! for the slow parts.
 //!
-//! That is a reader of either connection, woken by the answer to a call or a fence, or a caller. A thread that finds another
-//! at work leaves its work to that one, which looks again before it stops.
+//! That thread is a reader of either connection, woken by the answer to a call or a fence, or a caller. A thread that finds
+//! another at work leaves its work to that thread, which checks again before it stops.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -23,7 +24,7 @@ use crate::sys::now;
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
 impl Lane {
-    /// Hands out answers and sends calls that may leave, unless another thread does.
+    /// Hands out answers and sends calls that may leave, unless another thread is doing so.
     pub(super) fn work<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) {
         if mem::replace(&mut state.is_worked, true) {
             return;
@@ -76,7 +77,7 @@ impl Lane {
                 return state;
             }
         };
-        // An answer that comes before this look is found without a wake-up.
+        // An answer that arrives before this check is found without a wake-up.
         _ = handle.poll_ready(&mut Context::from_waker(&Waker::from(Arc::clone(self))), false);
         let mut state = self.state.lock();
         state.in_flight.push_back(Flight { number, handle, length, target, pattern, keeper });
@@ -95,12 +96,12 @@ impl Lane {
         handle
     }
 
-    /// Hands out answers: those to calls to their callers, and that to a fence to the calls that wait for it.
+    /// Hands out answers: those of calls to their callers, and that of a fence to the calls that wait for it.
     fn hand_out(&self, state: &mut State, done: &mut Completions, finished: &mut Vec<Keeper>) {
         let answered = |flight: &Flight| flight.handle.is_done();
         let mut rest = VecDeque::new();
         while let Some(flight) = state.in_flight.pop_front() {
-            // They are answered in order except calls that timed out or lost their connection.
+            // Calls are answered in order, except those that timed out or lost their connection.
             if !answered(&flight) {
                 let others = state.in_flight.iter().any(answered);
                 rest.push_back(flight);
@@ -147,7 +148,7 @@ impl Lane {
     }
 }
 
-/// Something is answered.
+/// The answer to a call or a fence wakes the lane.
 impl Wake for Lane {
     fn wake(self: Arc<Self>) {
         self.work(self.state.lock());

@@ -25,7 +25,7 @@ use crate::sys::now;
 /// The length of a sleep if the system cannot report events: then every task has a turn.
 const BLIND_PAUSE: Duration = Duration::from_millis(10);
 
-/// Between two tries to start the thread for callbacks, where the system gave none.
+/// The pause between two attempts to start the callback thread, if the system refused to create it.
 const LATE_PAUSE: Duration = Duration::from_millis(50);
 
 /// A task and the events that it waits for.
@@ -33,16 +33,16 @@ struct Task {
     work: Work,
     on_panic: OnPanic,
     state: Rc<TaskCells>,
-    /// It stands in the queue for a turn.
+    /// True while the task stands in the queue for a turn.
     is_queued: bool,
-    /// The earliest time that it has entered.
+    /// The earliest time that is entered in the timers for the task.
     entered: Option<Instant>,
-    /// A later one that is entered as well, and counts when that one has come.
+    /// A later time that is entered in the timers as well; it counts once the earlier one has passed.
     later: Option<Instant>,
 }
 
 impl Task {
-    /// Schedules a turn for it at this time, unless an earlier one is scheduled.
+    /// Schedules a turn for the task at this time, unless an earlier one is scheduled.
     fn enter(&mut self, until: Instant, number: u64, timers: &mut Timers) {
         if self.entered.is_none_or(|entered| until < entered) {
             self.later = self.entered.replace(until).or(self.later);
@@ -56,14 +56,14 @@ pub(super) struct EventLoop {
     reactor: &'static Reactor,
     tasks: HashMap<u64, Task>,
     queue: Vec<u64>,
-    /// The queue of the present round; its room is used again.
+    /// The queue of the present round; its memory is used again in the next round.
     turns: Vec<u64>,
     timers: Timers,
-    /// The submissions being taken; the buffer is used again.
+    /// The submissions that are being taken; the buffer is used again.
     submissions: Submissions,
 }
 
-/// Goes on until no task is left.
+/// Runs rounds until no task is left.
 pub(super) fn run(reactor: &'static Reactor) {
     let mut event_loop = EventLoop::new(reactor);
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| event_loop.go_on())) {
@@ -98,8 +98,8 @@ impl EventLoop {
         true
     }
 
-    /// Ends the thread after a panic of the rounds themselves. The next submission gets a new thread, and the present tasks
-    /// are told.
+    /// Ends the thread after a panic of the rounds themselves. The owners of the present tasks are told; the next submission
+    /// starts a new thread.
     fn give_up(&mut self, why: &str) {
         let mut submissions = self.reactor.submissions.lock();
         submissions.is_read = false;
@@ -147,7 +147,7 @@ impl EventLoop {
         }
     }
 
-    /// Something has happened to a task.
+    /// Notes an event of a task, and queues the task for a turn.
     fn report(&mut self, number: u64, ready: Readiness) {
         if let Some(task) = self.tasks.get_mut(&number) {
             task.state.ready.set(task.state.ready.get().with(ready));
@@ -182,7 +182,7 @@ impl EventLoop {
         }
     }
 
-    /// Says that the thread sleeps, and for how long at most: until the next time has come.
+    /// Announces that the thread sleeps, and returns the longest duration of the sleep: until the next timer is due.
     pub(super) fn fall_asleep(&mut self) -> Option<Duration> {
         self.reactor.sleeps.store(true, Ordering::SeqCst);
         // Without a task the thread has nothing to wait for but its own end.
@@ -213,13 +213,13 @@ impl EventLoop {
         self.call_due();
     }
 
-    /// Returns whether there is a submission from a thread that did not see that this thread was about to sleep.
+    /// Returns whether there is a submission from a thread that did not see the announcement of this thread's sleep.
     fn has_submissions(&self) -> bool {
         let submissions = self.reactor.submissions.lock();
         !submissions.woken.is_empty() || !submissions.new_tasks.is_empty()
     }
 
-    /// Gives a turn to tasks with a timer that is due, unless they have moved it on.
+    /// Gives a turn to each task with a timer that is due, unless the task has moved its timer to a later time.
     fn call_due(&mut self) {
         if self.timers.next().is_none() {
             return;
@@ -241,7 +241,7 @@ impl EventLoop {
     }
 }
 
-/// Why something has panicked.
+/// Returns the message of a panic.
 fn reason(payload: Box<dyn Any + Send>) -> String {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     let why = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("without a word").to_owned();
@@ -250,14 +250,14 @@ fn reason(payload: Box<dyn Any + Send>) -> String {
     why
 }
 
-/// Tells the owner of a task why it has ended.
+/// Reports to the owner of a task the reason why the task has ended.
 fn tell(on_panic: OnPanic, why: &str) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(|| on_panic(why))) {
         mem::forget(payload);
     }
 }
 
-/// Drops it. An error is why it panicked.
+/// Drops a value, and returns the message of the panic if its drop panicked.
 fn drop_caught<T>(thing: T) -> Result<(), String> {
     catch_unwind(AssertUnwindSafe(|| drop(thing))).map_err(reason)
 }

@@ -1,4 +1,4 @@
-//! Waiting for the two events of a task's life: the end of the first attempt, and the end of everything. A connection has
+//! Waiting for the two events in a task's life: the end of its first attempt to connect, and its own end. A connection has
 //! such a life, and so has a cluster.
 //!
 //! The progress stands under a lock of its own, with the wakers of async code that waits for it; threads wait at the
@@ -14,30 +14,30 @@ use crate::config::Endpoint;
 use crate::error::{Effect, Error, ErrorKind};
 use crate::sys::lock::{Condvar, Mutex};
 
-/// How far something has come.
+/// The progress of a task's life.
 pub(crate) trait Progress {
-    /// How the first attempt has ended, once it has.
+    /// Returns the result of the first attempt; none while it lasts.
     fn first(&self) -> Option<Result<(), Error>>;
 
-    /// Whether nothing more will come.
+    /// Returns whether the task has ended.
     fn has_ended(&self) -> bool;
 
-    /// Returns the tasks to wake when either changes.
+    /// Returns the tasks to wake when the first attempt or the life ends.
     fn watchers(&mut self) -> &mut Vec<TaskWaker>;
 }
 
 /// A life that begins and ends once.
 pub(crate) trait Lifetime: Send + Sync + 'static {
-    /// How far it has come.
+    /// The progress of this life.
     type Progress: Progress;
 
     /// Returns the progress, and the condition variable that is notified when it changes.
     fn progress(&self) -> (&Mutex<Self::Progress>, &Condvar);
 
-    /// Where it leads to.
+    /// Returns the endpoint to which the task connects, for errors.
     fn endpoint(&self) -> &Endpoint;
 
-    /// Waits until the first attempt is over.
+    /// Waits until the first attempt has ended.
     fn wait_first(&self) -> Result<(), Error> {
         let (progress, changed) = self.progress();
         let mut progress = progress.lock();
@@ -49,7 +49,7 @@ pub(crate) trait Lifetime: Send + Sync + 'static {
         }
     }
 
-    /// As `wait_first`, in async code.
+    /// Waits in async code as `wait_first` does on a thread.
     fn await_first(self: Arc<Self>) -> impl Future<Output = Result<(), Error>> + Send {
         let look = move |task_waker, _| {
             let mut progress = self.progress().0.lock();
@@ -62,7 +62,7 @@ pub(crate) trait Lifetime: Send + Sync + 'static {
         watch_for(None, look)
     }
 
-    /// Waits until all has ended, but for no longer than until then.
+    /// Waits until the task has ended, but no longer than until the deadline.
     fn wait_end(&self, deadline: Option<Instant>) -> Result<(), Error> {
         let (progress, changed) = self.progress();
         let mut progress = progress.lock();
@@ -79,7 +79,7 @@ pub(crate) trait Lifetime: Send + Sync + 'static {
         Ok(())
     }
 
-    /// As `wait_end`, in async code.
+    /// Waits in async code as `wait_end` does on a thread.
     fn await_end(self: Arc<Self>, deadline: Option<Instant>) -> impl Future<Output = Result<(), Error>> + Send {
         let look = move |task_waker, is_late: bool| {
             let mut progress = self.progress().0.lock();

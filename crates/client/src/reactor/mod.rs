@@ -1,9 +1,9 @@
 //! One thread for all connections of a process: it sleeps until there is an event for one of them, and gives that one a turn.
 //!
-//! A turn belongs to a task: the life of a connection, of a subscription, of a question. It is written as one straight
-//! function, a future, and runs as far as it can without waiting; then it names the events that it waits for
+//! A task is the life of a connection, of a subscription or of a question to a server. It is written as one straight
+//! function, a future. In its turn it runs as far as it can without waiting; then it names the events that it waits for
 //! (`task_context`): readiness of its sockets, its waker, a time. A task knows nothing of the others and must never block,
-//! because all of them stand still in that time. A task that panics harms no other: its owner is told.
+//! because all other tasks would stand still in that time. A task that panics harms no other: its owner is told.
 //!
 //! The thread starts with the first task and ends with the last. Other threads reach a task by its [`TaskWaker`]; a turn
 //! without a reason does no harm, so wakers are called freely. Systems differ in how they report events (epoll, and poll on
@@ -31,10 +31,10 @@ use task_context::TaskContext;
 pub(crate) use waker::TaskWaker;
 use waker::{Begin, NewTask, Reactor};
 
-/// Whether the system reports arrived bytes once, and not for as long as they are unread: then another thread may read them.
+/// True if the system reports arrived bytes once, and not for as long as they are unread. Then another thread may read them.
 pub(crate) const REPORTS_ONCE: bool = poller::REPORTS_ONCE;
 
-/// Starts the task of this waker, and the thread if there is none. `on_panic` is told why it has panicked, should it panic.
+/// Starts the task of this waker, and the thread if there is none. If the task panics, `on_panic` is called with the message.
 pub(crate) fn start<F: Future<Output = ()> + 'static>(
     task_waker: TaskWaker,
     task: impl FnOnce(TaskContext) -> F + Send + 'static,
@@ -53,7 +53,7 @@ pub(crate) fn start<F: Future<Output = ()> + 'static>(
     Ok(())
 }
 
-/// Starts the reactor's thread; where a simulation steps the reactor there is none.
+/// Starts the reactor's thread. A reactor that a simulation steps needs none.
 fn start_thread(reactor: &'static Reactor) -> io::Result<()> {
     #[cfg(test)]
     if stepped::steps(reactor) {

@@ -1,24 +1,24 @@
 //! The state that the reactor and a task share: the events since the task's last turn, and the time of its next one.
 //!
-//! Both write into shared cells, so a turn takes no argument and returns nothing but whether the task is over. On the
-//! reactor's thread alone.
+//! Both write into shared cells, so a turn takes no argument, and returns only whether the task has ended. On the reactor's
+//! thread alone.
 
 use std::cell::Cell;
 use std::time::Instant;
 
-/// The number that no task has.
+/// A number that stands for no task.
 pub(super) const NOBODY: u64 = 0;
 
 /// The events since the task's last turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Readiness {
-    /// Something has come on a socket, or its end.
+    /// True if bytes, or the end of the stream, have arrived on a socket.
     pub(crate) readable: bool,
-    /// A socket takes something again.
+    /// True if a socket has room for writing again.
     pub(crate) writable: bool,
-    /// The peer has closed a socket: the rest may be less than a receive has room for.
+    /// True if the peer has closed a socket: the remaining bytes may be fewer than a receive has room for.
     pub(crate) hung_up: bool,
-    /// The task's waker was called.
+    /// True if the task's waker was called.
     pub(crate) woken: bool,
 }
 
@@ -44,8 +44,8 @@ impl Readiness {
 #[derive(Default)]
 pub(super) struct TaskCells {
     pub(super) ready: Cell<Readiness>,
-    /// When it is to have a turn in any case.
+    /// The time at which the task gets a turn even without an event.
     pub(super) until: Cell<Option<Instant>>,
-    /// It is to have another turn when the others have had theirs.
+    /// True if the task asks for another turn after the other tasks have had theirs.
     pub(super) passes: Cell<bool>,
 }

@@ -1,7 +1,7 @@
 //! A reactor that a simulation steps, in place of a thread: for tests alone.
 //!
-//! Its rounds are those of the thread, and its poller is the machine's, which is asked without a wait. While one is there, the
-//! tasks that are made in its thread are its own.
+//! Its rounds are those of the thread, and its poller is the machine's, which is asked without a wait. While a stepped
+//! reactor exists, tasks that are started in its thread belong to it.
 
 use std::cell::{Cell, LazyCell};
 use std::time::{Duration, Instant};
@@ -12,37 +12,37 @@ use super::waker::Reactor;
 use crate::sys::now;
 
 thread_local! {
-    /// Made once and never given back, because a waker may outlive all tasks.
+    /// The stepped reactor of this thread. It is created once and never freed, because a waker may outlive all tasks.
     static OWN: LazyCell<&'static Reactor> = LazyCell::new(|| Box::leak(Box::new(Reactor::new().expect("a reactor"))));
     static REACTOR: Cell<Option<&'static Reactor>> = const { Cell::new(None) };
 }
 
-/// The reactor of this thread's simulation, if one is on.
+/// Returns the stepped reactor of this thread; none if no simulation is on.
 pub(super) fn reactor() -> Option<&'static Reactor> {
     REACTOR.get()
 }
 
-/// Whether this is that reactor.
+/// Returns whether this is the stepped reactor of this thread.
 pub(super) fn steps(reactor: &'static Reactor) -> bool {
     REACTOR.get().is_some_and(|own| std::ptr::eq(own, reactor))
 }
 
-/// How the reactor's thread would stand.
+/// The phase in which the reactor's thread would be.
 enum Phase {
     /// Between two rounds.
     Awake,
-    /// Asleep, for no longer than until then.
+    /// Asleep, no longer than until this time.
     Asleep(Option<Instant>),
 }
 
 /// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// There was something to do.
+    /// The reactor had work, and has done it.
     Done,
-    /// The reactor sleeps until something happens, or until then.
+    /// The reactor sleeps until an event arrives, or until this time.
     Sleeps(Option<Instant>),
-    /// There is no task.
+    /// No task is left.
     Ended,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Stepped {
 }
 
 impl Stepped {
-    /// The reactor of this thread from now on.
+    /// Makes a stepped reactor that takes the tasks of this thread from now on.
     pub(crate) fn new() -> Self {
         let reactor = OWN.with(|own| **own);
         REACTOR.set(Some(reactor));

@@ -1,7 +1,8 @@
-//! A task's own view of the reactor: the events that it waits for, and those since its last look.
+//! A task's own view of the reactor: the events that it waits for, and those since its last turn.
 //!
-//! On the reactor's thread alone. An event of a socket counts for the whole task, which looks at each of its sockets itself,
-//! and before it waits: bytes may have arrived before the socket was watched.
+//! On the reactor's thread alone. An event of a socket counts for the whole task. In each turn the task therefore tries each
+//! of its sockets itself, and it does so before it waits for the first time: bytes may have arrived before the socket was
+//! watched.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -16,19 +17,20 @@ use super::waker::TaskWaker;
 
 use crate::sys::now;
 
-/// The context of a task: how it waits, and how others wake it.
+/// The context of a task, by which the task waits, and other threads wake it.
 pub(crate) struct TaskContext {
     pub(super) task_waker: TaskWaker,
     pub(super) state: Rc<TaskCells>,
 }
 
 impl TaskContext {
-    /// Gives this task a turn, from any thread.
+    /// Returns a waker that gives this task a turn, from any thread.
     pub(crate) fn task_waker(&self) -> TaskWaker {
         self.task_waker
     }
 
-    /// Waits until something has happened to this task, or until then. Where that has passed already the others have their turns.
+    /// Waits until an event of this task arrives, or until this time. If the time has passed already, the other tasks have
+    /// their turns first.
     pub(crate) async fn wait(&self, until: Option<Instant>) -> Readiness {
         let mut has_waited = false;
         poll_fn(|_| {
@@ -67,7 +69,7 @@ impl TaskContext {
     }
 }
 
-/// A stream that is watched for a task until this is dropped.
+/// A stream that is watched for a task until this value is dropped.
 pub(crate) struct WatchedStream<S: AsFd> {
     task_waker: TaskWaker,
     stream: S,
@@ -75,18 +77,18 @@ pub(crate) struct WatchedStream<S: AsFd> {
 }
 
 impl<S: AsFd> WatchedStream<S> {
-    /// The stream.
+    /// Returns the stream.
     pub(crate) fn stream(&self) -> &S {
         &self.stream
     }
 
-    /// Asks for reports of arriving bytes, and of room for writing if `writes`; to be called before every wait.
+    /// Asks for reports of arriving bytes, and of room for writing if `writes`. The task calls it before every wait.
     pub(crate) fn arm(&self, writes: bool) -> io::Result<()> {
         let was_armed = self.is_armed.replace(true);
         self.task_waker.reactor.poller.arm(&self.stream, self.task_waker.number, was_armed, writes)
     }
 
-    /// Stops reports, except of the end: another thread reads.
+    /// Stops all reports except that of the stream's end, because another thread reads.
     pub(crate) fn disarm(&self) -> io::Result<()> {
         if self.is_armed.replace(false) {
             self.task_waker.reactor.poller.disarm(&self.stream, self.task_waker.number)?;

@@ -23,7 +23,7 @@ pub(crate) fn run<R: Send + 'static, F: Future<Output = R> + 'static>(
     receiver.recv().expect("it ends")
 }
 
-/// A task beside the one that a test is about: it ends when it is woken, and tells of that.
+/// Starts a task beside the one that a test is about: it ends when it is woken, and reports its end.
 fn neighbour() -> (TaskWaker, Receiver<()>) {
     let (ending, ended) = channel();
     let task_waker = TaskWaker::new().expect("a reactor");
@@ -74,7 +74,7 @@ fn a_wait_for_a_past_time_leaves_other_tasks_their_turns() {
     let since = Instant::now();
     let (sender, receiver) = channel();
     let busy = async move |context: TaskContext| {
-        // Bounded, so that it ends even where the other never has a turn.
+        // The loop is bounded, so that this task ends even if the other task never gets a turn.
         for _ in 0..1_000_000 {
             assert_eq!(context.wait(Some(since)).await, Readiness::default());
             if receiver.try_recv().is_ok() {
@@ -96,7 +96,7 @@ fn times_come_in_their_order_and_may_be_moved() {
     let waited = run(async |context| {
         let since = Instant::now();
         let at = |ms| Some(since + Duration::from_millis(ms));
-        // A waker ends a wait before its time, which then no longer counts.
+        // A waker ends a wait before its deadline, which then no longer counts.
         context.task_waker().wake();
         assert_eq!(context.wait(at(60_000)).await, Readiness::WOKEN);
         for ms in [1, 3, 2, 20] {
@@ -179,7 +179,7 @@ fn the_poller_of_other_systems_reports_each_thing_once_for_each_wait() {
     poller.arm(&far, 7, false, false).expect("it is entered");
     poller.remove(&far.as_fd());
     assert_eq!(found(&poller), []);
-    // Woken before the wait, it does not wait, and is not woken twice.
+    // The poller is woken before the wait, so it does not wait, and reports the wake-up once.
     poller.wake();
     poller.wait(&mut poll::Events::new(), None).expect("it is woken");
     assert_eq!(found(&poller), []);

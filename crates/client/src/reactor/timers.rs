@@ -1,30 +1,31 @@
-//! When which task is to have a turn in any case.
+//! The times at which tasks get a turn even without an event.
 //!
-//! Most times are moved on long before they come, so a task has one entry here at most that counts: an earlier time gets
-//! another, a later one waits until the entry is due and is entered then. On the reactor's thread alone.
+//! Most deadlines are moved to a later time long before they pass. So a task has at most one entry here that counts: if it
+//! asks for an earlier time, that is entered as well; a later time is entered only when the present entry is due. On the
+//! reactor's thread alone.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Instant;
 
-/// Times and the numbers of tasks, the next time first.
+/// Times with the numbers of their tasks, the next time first.
 #[derive(Default)]
 pub(super) struct Timers {
     entries: BinaryHeap<Reverse<(Instant, u64)>>,
 }
 
 impl Timers {
-    /// Enters a time.
+    /// Enters a time at which the task of this number gets a turn.
     pub(super) fn enter(&mut self, at: Instant, number: u64) {
         self.entries.push(Reverse((at, number)));
     }
 
-    /// The next time.
+    /// Returns the next time.
     pub(super) fn next(&self) -> Option<Instant> {
         self.entries.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// How many there are.
+    /// Returns the number of entries.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.entries.len()

@@ -1,8 +1,9 @@
-//! How other threads reach a task: its waker, and the submissions to the reactor's thread, which it takes between its rounds.
+//! The ways in which other threads reach a task: its waker, and the submissions to the reactor's thread, which it takes
+//! between its rounds.
 //!
-//! Submissions are written under a short lock. The thread announces its sleep before it looks at them for the last time, and
-//! a submitting thread looks at the announcement afterwards, so one of the two always sees the other; a thread that is awake
-//! costs no system call. Any thread.
+//! Submissions are written under a short lock. The thread announces its sleep before it checks them for the last time, and a
+//! submitting thread checks the announcement after it has written. So one of the two always sees the other. A thread that is
+//! awake costs no system call. Any thread.
 
 use std::io;
 use std::pin::Pin;
@@ -14,13 +15,13 @@ use super::state::{NOBODY, TaskCells};
 use crate::sys::fork::{PerProcess, Process};
 use crate::sys::lock::Mutex;
 
-/// The rest of a task's work.
+/// The future of a task: the rest of its work.
 pub(super) type Work = Pin<Box<dyn Future<Output = ()>>>;
 
-/// Begins a task, on the reactor's thread.
+/// A function that begins a task, on the reactor's thread.
 pub(super) type Begin = Box<dyn FnOnce(Rc<TaskCells>) -> Work + Send>;
 
-/// Is told why a task has panicked.
+/// A function that is called with the message if a task panics.
 pub(super) type OnPanic = Box<dyn FnOnce(&str) + Send>;
 
 /// A task that has not begun.
@@ -36,7 +37,7 @@ pub(super) struct Submissions {
     pub(super) new_tasks: Vec<NewTask>,
     /// The tasks that were woken.
     pub(super) woken: Vec<u64>,
-    /// The thread is there, and will look.
+    /// True if the thread exists, and will take the submissions.
     pub(super) is_read: bool,
 }
 
@@ -45,7 +46,7 @@ pub(super) struct Reactor {
     process: Process,
     pub(super) poller: Poller,
     pub(super) submissions: Mutex<Submissions>,
-    /// The thread sleeps, or is about to, and must be woken for submissions.
+    /// True if the thread sleeps, or is about to, so that a submitting thread must wake it.
     pub(super) sleeps: AtomicBool,
     next: AtomicU64,
 }
@@ -77,7 +78,7 @@ impl Reactor {
         })
     }
 
-    /// Whether it was woken since its thread fell asleep.
+    /// Returns whether the reactor was woken since its thread fell asleep.
     #[cfg(test)]
     pub(super) fn was_woken(&self) -> bool {
         !self.sleeps.load(Ordering::SeqCst)
@@ -91,7 +92,7 @@ impl Reactor {
     }
 }
 
-/// Gives a task a turn, from any thread. It outlives its task, and is of no use then.
+/// Gives a task a turn, from any thread. A waker may outlive its task; then it does nothing.
 #[derive(Clone, Copy)]
 pub(crate) struct TaskWaker {
     pub(super) reactor: &'static Reactor,
@@ -99,7 +100,7 @@ pub(crate) struct TaskWaker {
 }
 
 impl TaskWaker {
-    /// The waker of a task that is yet to be started.
+    /// Creates the waker of a task that is started later.
     pub(crate) fn new() -> io::Result<Self> {
         let reactor = Reactor::this()?;
         Ok(Self { reactor, number: reactor.next.fetch_add(1, Ordering::Relaxed) })
@@ -107,7 +108,7 @@ impl TaskWaker {
 
     /// Gives the task a turn soon.
     pub(crate) fn wake(self) {
-        // Inherited state in a child belongs to its parent, and so do the locks.
+        // In a forked child the reactor and its locks belong to the parent.
         if !self.reactor.process.is_this() {
             return;
         }

@@ -1,7 +1,7 @@
 //! Waiting in async code, on any runtime, for the result of a connection's task: a task of the reactor checks for it,
 //! whenever it is woken, and wakes the waiting future.
 //!
-//! A future that is dropped before ends the check.
+//! If the future is dropped earlier, the check ends.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use crate::sys::wake::wake_all;
 struct Outcome<R> {
     result: Option<Result<R, Error>>,
     waker: Option<Waker>,
-    /// The future was dropped.
+    /// True if the future was dropped.
     is_dropped: bool,
 }
 
-/// The end of the future that awaits it.
+/// The receiving end: the future that awaits the result.
 struct Awaited<R> {
     outcome: Arc<Mutex<Outcome<R>>>,
     task_waker: TaskWaker,
@@ -36,9 +36,9 @@ impl<R> Drop for Awaited<R> {
     }
 }
 
-/// Waits until `look` finds something. It is called on the reactor's thread and must not block; as long as it finds nothing,
-/// it has to ensure that the task is woken when there may be something. After `until` it is told that it is late, and returns
-/// the error for that.
+/// Waits until `look` returns a result. `look` is called on the reactor's thread and must not block. As long as it returns
+/// none, it has to ensure that the task is woken when there may be a result. After `until` it is called with the information
+/// that time is up, and returns the error for that.
 pub(crate) async fn watch_for<R: Send + 'static>(
     until: Option<Instant>,
     mut look: impl FnMut(TaskWaker, bool) -> Option<Result<R, Error>> + Send + 'static,

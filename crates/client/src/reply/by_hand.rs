@@ -1,6 +1,6 @@
 //! A pipe without a connection, with bytes that the caller moves: for instruction counts, and for tests.
 //!
-//! It is no part of the client's interface: its callers are in this workspace. One thread owns it.
+//! It is no part of the client's public interface: its callers are in this workspace. One thread owns it.
 
 use std::sync::{Arc, Weak};
 
@@ -60,7 +60,7 @@ impl PipeByHand {
         self.handles.push(self.pipe.push(0, EncodedRequest { bytes: request, name: Name::UNKNOWN }, 0));
     }
 
-    /// Lets everything leave that is gathered; how many bytes that were.
+    /// Sends all gathered requests, and returns their number of bytes.
     pub fn send(&mut self) -> usize {
         let mut sent = 0;
         while let Some((bytes, written)) = self.pipe.lend() {
@@ -74,7 +74,7 @@ impl PipeByHand {
     /// Takes in bytes of replies and completes the calls that they answer.
     ///
     /// # Errors
-    /// When they are no replies, or there is no call for them.
+    /// The bytes are no replies, or there is no call for them.
     pub fn answer(&mut self, mut replies: &[u8]) -> Result<(), Error> {
         while !replies.is_empty() {
             let room = self.reader.room();
@@ -91,7 +91,7 @@ impl PipeByHand {
         Ok(())
     }
 
-    /// Takes the replies that are there, in order; how many bytes of text they have.
+    /// Takes the replies that have arrived, in order, and returns the number of bytes of their texts.
     pub fn take(&mut self) -> usize {
         let answered = self.handles.iter().take_while(|handle| handle.is_done()).count();
         let taken = self.handles.drain(..answered).filter_map(|handle| handle.take().ok());

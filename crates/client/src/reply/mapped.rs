@@ -1,7 +1,7 @@
 //! A reply with a function that converts its answer.
 //!
-//! The function runs on the thread that takes the answer, as decoding does, and not where bytes arrive. It is no combinator
-//! for all futures: a second command behind the reply belongs into the code that awaits it.
+//! The function runs on the thread that takes the answer, as decoding does, and not where bytes arrive. It is not a
+//! combinator for all futures: a second command that depends on the reply belongs into the code that awaits the reply.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,54 +18,29 @@ use crate::values::decode::FromReply;
 #[must_use = "await it, wait for it, or forget it to have errors reported"]
 pub struct Mapped<T, F> {
     reply: Reply<T>,
-    /// None once it has run.
+    /// The function; none once it has run.
     make: Option<F>,
 }
 
 impl<T: FromReply> Reply<T> {
-    /// Makes something of the answer, when it is taken. An error passes by.
-    ///
-    /// ```
-    /// # #[cfg(feature = "embedded")] {
-    /// use sleeve::{Client, prelude::*};
-    ///
-    /// let client = Client::embedded();
-    /// let length = client.get::<Option<String>>("name").map(|name| name.map_or(0, |name| name.len()));
-    /// assert_eq!(length.wait()?, 0); // or length.await
-    /// # }
-    /// # Ok::<(), sleeve::Error>(())
-    /// ```
+    /// Converts the answer with this function, when it is taken. An error is passed on.
     pub fn map<U>(self, make: impl FnOnce(T) -> U) -> Mapped<T, impl FnOnce(T) -> Result<U, Error>> {
         self.and_then(move |value| Ok(make(value)))
     }
 
-    /// Makes something of the answer, when it is taken, or says why it cannot. An error of the command passes by.
-    ///
-    /// ```
-    /// # #[cfg(feature = "embedded")] {
-    /// use sleeve::{Client, Error, prelude::*};
-    ///
-    /// let client = Client::embedded();
-    /// client.set("port", 70_000).wait()?;
-    /// let port = client.get::<i64>("port").and_then(|port| {
-    ///     u16::try_from(port).map_err(|_| Error::conversion(format!("{port} is no port")))
-    /// });
-    /// assert_eq!(port.wait().unwrap_err().message(), "70000 is no port");
-    /// # }
-    /// # Ok::<(), sleeve::Error>(())
-    /// ```
+    /// Converts the answer with this function, which may fail, when it is taken. An error of the command is passed on.
     pub fn and_then<U, F: FnOnce(T) -> Result<U, Error>>(self, make: F) -> Mapped<T, F> {
         Mapped { reply: self, make: Some(make) }
     }
 }
 
 impl<T: FromReply, U, F: FnOnce(T) -> Result<U, Error>> Mapped<T, F> {
-    /// Makes something else of it: see [`Reply::map`].
+    /// Converts the value further: see [`Reply::map`].
     pub fn map<V>(self, make: impl FnOnce(U) -> V) -> Mapped<T, impl FnOnce(T) -> Result<V, Error>> {
         self.and_then(move |value| Ok(make(value)))
     }
 
-    /// Makes something else of it, or says why it cannot: see [`Reply::and_then`].
+    /// Converts the value further with a function that may fail: see [`Reply::and_then`].
     pub fn and_then<V>(
         self,
         next: impl FnOnce(U) -> Result<V, Error>,
@@ -74,7 +49,7 @@ impl<T: FromReply, U, F: FnOnce(T) -> Result<U, Error>> Mapped<T, F> {
         self.reply.and_then(move |value| made(first, value).and_then(next))
     }
 
-    /// Whether the answer is there, so that waiting for it would not wait.
+    /// Returns whether the answer has arrived, so that waiting for it would not block.
     pub fn is_ready(&self) -> bool {
         self.reply.is_ready()
     }
@@ -105,7 +80,7 @@ impl<T: FromReply, U, F: FnOnce(T) -> Result<U, Error>> Mapped<T, F> {
         self.reply.then(move |answer| callback(answer.and_then(|value| made(make, value))));
     }
 
-    /// Lets the command happen without anyone waiting: see [`Reply::forget`]. The function does not run.
+    /// Lets the command happen without a waiting caller: see [`Reply::forget`]. The function does not run.
     pub fn forget(self) {
         self.reply.forget();
     }
@@ -115,7 +90,7 @@ fn made<T, U>(make: Option<impl FnOnce(T) -> Result<U, Error>>, value: T) -> Res
     make.map_or_else(|| Err(already_taken()), |make| make(value))
 }
 
-// Nothing in it is ever pinned: the function is moved out to be called.
+// Nothing in it is ever pinned, because the function is moved out to be called.
 impl<T, F> Unpin for Mapped<T, F> {}
 
 impl<T: FromReply, U, F: FnOnce(T) -> Result<U, Error>> Future for Mapped<T, F> {

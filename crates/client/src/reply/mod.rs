@@ -1,4 +1,4 @@
-//! A reply in flight: all waiting lives here.
+//! A reply in flight, and all ways to wait for it.
 //!
 //! A call sends its command; the value that it returns only offers ways to receive the answer. It can be awaited in any
 //! runtime, waited for on a thread, given a callback, forgotten, or dropped, and none of these reaches back into the
@@ -32,52 +32,43 @@ use crate::values::value::Value;
 ///
 /// - `.await` it in any async runtime, or [`wait`](Reply::wait) for it on a thread.
 /// - [`then`](Reply::then) calls back; [`forget`](Reply::forget) only reports an error to the client's error hook.
-/// - [`map`](Reply::map) and [`and_then`](Reply::and_then) make something of the answer, which is waited for in the same ways.
-/// - Dropping it neither takes the command back nor gives its answer to anyone else. The exception is a command that waits
-///   on the server ([`BlockingCommands`](crate::commands::blocking::BlockingCommands)): dropped, it waits no longer.
-///
-/// ```
-/// # #[cfg(feature = "embedded")] {
-/// use sleeve::{Client, prelude::*};
-///
-/// let client = Client::connect("embedded://")?;
-/// let first = client.incr("a");
-/// let second = client.incr("b"); // both are on their way
-/// println!("{} {}", first.wait()?, second.wait()?);
-/// # }
-/// # Ok::<(), sleeve::Error>(())
-/// ```
+/// - [`map`](Reply::map) and [`and_then`](Reply::and_then) convert the answer, which is waited for in the same ways.
+/// - Dropping it neither takes the command back nor gives its answer to another caller. The exception is a command that waits
+///   on the server ([`BlockingCommands`](crate::commands::blocking::BlockingCommands)): if its reply is dropped, it waits no
+///   longer.
 #[must_use = "await it, wait for it, or forget it to have errors reported"]
 pub struct Reply<T> {
     state: ReplyState,
-    /// Whether the task that awaits it has let others have their turn.
+    /// True if the task that awaits the reply has let other tasks have their turn.
     has_yielded: bool,
     result: PhantomData<fn() -> T>,
 }
 
 /// A resource that a reply keeps until it is answered; dropping it gives it back.
 pub(crate) trait Guard: Send + Sync {
-    /// The answer is this, and is being taken.
+    /// Receives the answer, just before it is taken.
     fn answered(&self, payload: &Payload) {
         let _ = payload;
     }
 }
 
-/// The parts of a reply that is waited for in another way.
+/// The parts of a reply, for a caller that waits in another way.
 pub(crate) enum Parts {
     /// The slot of its answer, with the resource that the reply keeps until then.
     Slot(Handle, Option<Box<dyn Guard>>),
-    /// Its answer is this; given by the engine of this number.
+    /// The answer, and the number of the engine that gave it.
     Answered(Payload, DriverNumber),
 }
 
 enum ReplyState {
     Slot(Handle),
-    /// As `Slot`, while the queue is fuller than it should be.
+    /// As `Slot`, while the queue of the connection is above its bound.
     Queued(Queued),
-    /// As `Slot`, with a connection that the command has for itself. Dropped before the answer, the command is given up.
+    /// As `Slot`, with a connection that only this command uses. If the reply is dropped before the answer, the command is
+    /// given up.
     Apart(Handle, Box<dyn Guard>),
-    /// Answered by the call itself; the hook is for `forget`, the number for a question whether the write is synced.
+    /// The call itself was answered. The hook is for `forget`; the number is that of the engine, which can be asked whether
+    /// the write is synced.
     Ready(Payload, Option<ErrorHook>, DriverNumber),
     Taken,
 }
@@ -128,7 +119,7 @@ impl<T: FromReply> Reply<T> {
         Self::ready(Payload::Failed(error), hook)
     }
 
-    /// Whether the answer is there, so that waiting for it would not wait.
+    /// Returns whether the answer has arrived, so that waiting for it would not block.
     pub fn is_ready(&self) -> bool {
         match &self.state {
             ReplyState::Slot(handle) | ReplyState::Apart(handle, _) => handle.is_done(),
@@ -137,7 +128,7 @@ impl<T: FromReply> Reply<T> {
         }
     }
 
-    /// Asks to be woken when the answer is there, or when it is time to look again. Ready when there is nothing to wait for.
+    /// Registers the waker for the arrival of the answer, or for the next check. Ready if there is nothing to wait for.
     fn poll_ready(&mut self, context: &mut Context<'_>, is_task: bool) -> Poll<()> {
         let (ReplyState::Slot(handle) | ReplyState::Apart(handle, _)) = &mut self.state else { return Poll::Ready(()) };
         poll(handle, &mut self.has_yielded, context, is_task)
@@ -148,7 +139,7 @@ impl<T: FromReply> Reply<T> {
         matches!(&self.state, ReplyState::Slot(handle) if handle.is_unsent())
     }
 
-    /// Takes the answer, or keeps waiting where one can still come.
+    /// Takes the answer, or keeps waiting if it can still arrive.
     fn conclude(&mut self, handle: Handle, back: impl FnOnce(Handle) -> ReplyState) -> Poll<Result<T, Error>> {
         match handle.take() {
             Ok(payload) => Poll::Ready(read(payload)),
@@ -162,7 +153,7 @@ impl<T: FromReply> Reply<T> {
         }
     }
 
-    /// Ends the wait for room in the queue: from here on its owner waits for the answer.
+    /// Ends the wait for room in the queue: from here on the reply's owner waits for the answer.
     fn settle(&mut self, take: impl FnOnce(Queued) -> Option<Handle>) {
         match std::mem::replace(&mut self.state, ReplyState::Taken) {
             ReplyState::Queued(queued) => self.state = take(queued).map_or(ReplyState::Taken, ReplyState::Slot),
@@ -173,7 +164,7 @@ impl<T: FromReply> Reply<T> {
     /// Blocks this thread until the answer is there. The client's command timeout bounds the wait.
     ///
     /// # Errors
-    /// The server's error, or why there is no answer; see [`ErrorKind`](crate::ErrorKind).
+    /// The server's error, or the reason why there is no answer; see [`ErrorKind`](crate::ErrorKind).
     pub fn wait(self) -> Result<T, Error> {
         self.wait_until(None)
     }
@@ -181,8 +172,8 @@ impl<T: FromReply> Reply<T> {
     /// Blocks this thread until the answer is there, but for no longer than this.
     ///
     /// # Errors
-    /// As for [`wait`](Reply::wait), and [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) when the time is up; the command
-    /// may still be executed.
+    /// As for [`wait`](Reply::wait), and [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) if the time is up; the command may
+    /// still be executed.
     pub fn wait_for(self, timeout: Duration) -> Result<T, Error> {
         self.wait_until(now().checked_add(timeout))
     }
@@ -197,7 +188,7 @@ impl<T: FromReply> Reply<T> {
                 Err(handle) => Err(given_up(&handle)),
             },
             ReplyState::Apart(handle, guard) => {
-                // An embedded engine's way ends with its turn, and knows until then where the command was sent.
+                // The call of an embedded engine ends with this wait; until then its handle knows where the command was sent.
                 let answer = block(handle, deadline).map_err(|handle| given_up(&handle));
                 answer.iter().for_each(|payload| guard.answered(payload));
                 drop(guard);
@@ -210,20 +201,20 @@ impl<T: FromReply> Reply<T> {
 
     /// Calls back with the result, on the process's callback thread.
     ///
-    /// Callbacks run one after another, in the order in which their answers came. One may take its time, use the client and
-    /// wait for replies, but holds up the others meanwhile.
+    /// Callbacks run one after another, in the order in which their answers arrived. A callback may take its time, use the
+    /// client and wait for replies, but it holds up the others in that time.
     pub fn then(mut self, callback: impl FnOnce(Result<T, Error>) + Send + 'static)
     where
         T: 'static,
     {
         self.settle(Queued::wait_for_room);
-        // No other task has a turn between two looks of this one.
+        // The callback is no task, so it lets no other task have a turn between two checks.
         self.has_yielded = true;
         let then = Arc::new(Then { pending: Mutex::new(Some((self, callback))) });
         then.proceed();
     }
 
-    /// Lets the command happen without anyone waiting. If it fails, the client's error hook is called with the error.
+    /// Lets the command happen without a waiting caller. If it fails, the client's error hook is called with the error.
     pub fn forget(mut self) {
         if let ReplyState::Queued(_) = self.state {
             self.settle(Queued::wait_for_room);
@@ -285,7 +276,7 @@ fn forget_apart(handle: Handle, guard: Box<dyn Guard>) {
     });
 }
 
-/// Asks to be woken when the slot is done, or when it is time to look again. Ready when there is nothing to wait for.
+/// Registers the waker for the completion of the slot, or for the next check. Ready if there is nothing to wait for.
 #[inline]
 pub(crate) fn poll(handle: &mut Handle, has_yielded: &mut bool, context: &mut Context<'_>, is_task: bool) -> Poll<()> {
     if handle.is_done() {
@@ -319,7 +310,7 @@ pub(crate) fn read<T: FromReply>(payload: Payload) -> Result<T, Error> {
     result.inspect_err(trace::failed)
 }
 
-/// Returns the error for a caller that waits no longer.
+/// Returns the error for a caller that has stopped waiting.
 #[cold]
 fn given_up(handle: &Handle) -> Error {
     let error = handle.given_up();
@@ -331,7 +322,7 @@ pub(crate) fn already_taken() -> Error {
     Error::usage("this reply was awaited to its end already")
 }
 
-/// Blocks until the slot is done, or the time is up.
+/// Blocks until the slot is done, or the deadline has passed.
 pub(crate) fn block(mut handle: Handle, deadline: Option<Instant>) -> Result<Payload, Handle> {
     match block_here(&mut handle, deadline) {
         Some(error) => Ok(Payload::Failed(error)),
@@ -339,7 +330,7 @@ pub(crate) fn block(mut handle: Handle, deadline: Option<Instant>) -> Result<Pay
     }
 }
 
-/// As `block`, without taking the answer; or says why it is of no use.
+/// Blocks as `block` does, without taking the answer. Returns an error if no answer can arrive.
 #[inline]
 fn block_here(handle: &mut Handle, deadline: Option<Instant>) -> Option<Error> {
     if !handle.is_done() {
@@ -360,7 +351,7 @@ fn block_here(handle: &mut Handle, deadline: Option<Instant>) -> Option<Error> {
     None
 }
 
-/// Asks to be woken when there is an answer; ready when there is, or none can come.
+/// Registers the waker for the answer. Ready if the answer is there, or cannot arrive.
 fn poll_here(handle: &mut Handle, has_yielded: &mut bool, context: &mut Context<'_>) -> Poll<()> {
     let is_pending = poll(handle, has_yielded, context, true).is_pending();
     if is_pending && !handle.is_unsent() {
@@ -370,7 +361,7 @@ fn poll_here(handle: &mut Handle, has_yielded: &mut bool, context: &mut Context<
     Poll::Ready(())
 }
 
-/// The answer, or why none can come.
+/// Takes the answer, or the error because none can arrive.
 fn taken(handle: Handle) -> Payload {
     handle.take().unwrap_or_else(|handle| {
         Payload::Failed(handle.hopeless(handle.driver().as_deref()).unwrap_or_else(|| handle.given_up()))
@@ -397,7 +388,7 @@ fn park(handle: &mut Handle, deadline: Option<Instant>) {
     }
 }
 
-/// Blocks this thread until that is ready, or the time is up.
+/// Blocks this thread until the poll is ready, or the deadline has passed.
 pub(crate) fn parked<T>(deadline: Option<Instant>, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T> {
     loop {
         // The thread-local is released during the poll: the polled reply may be one that waits in the same thread.
@@ -426,7 +417,7 @@ impl Wake for Parked {
     }
 }
 
-/// A reply with a callback hung on it.
+/// A reply with a callback.
 struct Then<T, F> {
     pending: Mutex<Option<(Reply<T>, F)>>,
 }

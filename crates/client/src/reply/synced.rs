@@ -29,7 +29,7 @@ use crate::values::decode::FromReply;
 pub struct Synced<T> {
     stage: Stage,
     level: Level,
-    /// Whether the task that awaits it has let others have their turn.
+    /// True if the task that awaits it has let other tasks have their turn.
     has_yielded: bool,
     result: PhantomData<fn() -> T>,
 }
@@ -37,7 +37,7 @@ pub struct Synced<T> {
 enum Stage {
     /// The command is not answered yet.
     Answering(Handle, Option<Box<dyn Guard>>),
-    /// It was answered so, and the handle will say whether it is so safe.
+    /// The command was answered; the handle will have the confirmation.
     Syncing {
         answer: Payload,
         word: Handle,
@@ -117,16 +117,8 @@ impl<T: FromReply> Reply<T> {
     /// Waits for the same answer, but returns it only once the command's effect is on the disks of this many replicas: from
     /// then on not even a loss of power at all servers takes it back, as long as one of them takes the primary's place.
     ///
-    /// The primary's own disk does not count: [`synced`](Reply::synced) is about that. A replica without an AOF (`appendonly
-    /// no`) never reports that it has anything on its disk.
-    ///
-    /// ```no_run
-    /// use sleeve::{Client, prelude::*};
-    ///
-    /// let client = Client::connect("redis://db.example.net")?;
-    /// client.set("order:7", "paid").synced_on(2).wait()?;
-    /// # Ok::<(), sleeve::Error>(())
-    /// ```
+    /// The primary's own disk does not count: see [`synced`](Reply::synced). A replica without an AOF (`appendonly no`) never
+    /// reports that it has anything on its disk.
     ///
     /// # Errors
     /// As for [`replicated`](Reply::replicated). Other servers than Sleeve need WAITAOF, so Redis 7.2 or Valkey.
@@ -157,7 +149,7 @@ impl SentBy {
         Self { name: handle.name(), sent_on: handle.sent_on(), driver: handle.driver() }
     }
 
-    /// Asks whether the effect is as durable as requested; an error needs no question.
+    /// Asks whether the effect is as durable as requested. An answer that is an error needs no such request.
     fn ask(self, level: Level, answer: Payload, guard: Option<Box<dyn Guard>>) -> Stage {
         if answer.frame().is_err() {
             return Stage::Settled(Ok(answer));
@@ -174,24 +166,24 @@ impl SentBy {
 }
 
 impl<T: FromReply> Synced<T> {
-    /// Blocks this thread until it is synced. The client's command timeout bounds the wait.
+    /// Blocks this thread until the effect is as durable as requested. The client's command timeout bounds the wait.
     ///
     /// # Errors
-    /// As [`Reply::synced`] says.
+    /// Those of [`Reply::synced`].
     pub fn wait(self) -> Result<T, Error> {
         self.wait_until(None)
     }
 
-    /// Blocks this thread until it is synced, but for no longer than this.
+    /// Blocks this thread until the effect is as durable as requested, but for no longer than this.
     ///
     /// # Errors
-    /// As for [`wait`](Synced::wait), and [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) when the time is up.
+    /// As for [`wait`](Synced::wait), and [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) if the time is up.
     pub fn wait_for(self, timeout: Duration) -> Result<T, Error> {
         self.wait_until(now().checked_add(timeout))
     }
 
-    /// Whether it is known already, so that waiting would not wait. It is asked for by waiting alone, so this may stay false
-    /// until then.
+    /// Returns whether the outcome is known, so that waiting for it would not block. Only waiting requests the confirmation,
+    /// so this may stay false until then.
     pub fn is_ready(&self) -> bool {
         match &self.stage {
             Stage::Answering(..) => false,
@@ -270,7 +262,7 @@ fn understand(level: Level, word: &Payload) -> Result<(), Error> {
     };
     let frame = word.frame();
     match (frame, level) {
-        // A confirmation that has checked the level itself.
+        // This confirmation was given only after the level was checked.
         (Ok(Frame::Simple(b"OK")), _) => Ok(()),
         (Ok(Frame::Integer(count)), Level::Replicated(wanted)) => reached(count, wanted),
         (Ok(Frame::Array(mut items)), Level::Synced | Level::SyncedOn(_)) => {
@@ -282,7 +274,7 @@ fn understand(level: Level, word: &Payload) -> Result<(), Error> {
             }
         }
         (Ok(_), _) => Err(Error::protocol("WAIT or WAITAOF was answered with another type")),
-        // The server is a replica by now, and its effects as a primary may be lost.
+        // The server has become a replica, and the effects that it had as a primary may be lost.
         (Err(error), _) if error.code() == Some("UNBLOCKED") || error.message().contains("with replica instances") => {
             Err(Error::unsynced("another server is the primary now"))
         }

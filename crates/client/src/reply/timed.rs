@@ -1,4 +1,4 @@
-//! A reply that tells how long it took, part by part.
+//! A reply with the times that it took, part by part.
 //!
 //! It is waited for as every reply is. The connection notes its times beside the slot (`pipe/slot/stamps`); the times of the
 //! call, of taking the answer and of decoding it are known here. The waiting thread reads the clock.
@@ -18,30 +18,30 @@ use crate::reply::{Guard, Parts, Reply, already_taken, block_here, poll_here, re
 use crate::sys::{clock_us, now};
 use crate::values::decode::FromReply;
 
-/// How long a reply took, from its call until it was a value: see [`Client::timed`](crate::Client::timed).
+/// The times that a reply took, from its call until it was a value: see [`Client::timed`](crate::Client::timed).
 ///
-/// Requests that left together count from the same moment, and so do replies that came together.
+/// Requests that left together count from the same moment, and so do replies that arrived together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timing {
-    /// The time that the request waited here until it was handed to the system: for a connection, for room, for requests
-    /// ahead of it, or for others to leave with it. `None` if that is not known: it failed before, or several nodes of a
-    /// cluster were asked.
+    /// The time that the request waited in the client until it was handed to the system: for a connection, for room, for
+    /// requests ahead of it, or for requests that leave with it. `None` if it is not known: the call failed before, or
+    /// several nodes of a cluster were asked.
     pub queued: Option<Duration>,
-    /// From then until its reply was taken from the system: the network, and the server. Where a redirection was followed or the
-    /// request was sent again, this is the last time, and `queued` has those before. In an engine of this process, or a near
-    /// cache, this is how long the call took.
+    /// The time from then until its reply was taken from the system: the network, and the server. If a redirect was followed
+    /// or the request was sent again, this is the time of the last attempt, and `queued` has those before. For an engine of
+    /// this process, or a near cache, this is the time that the call took.
     pub travelled: Option<Duration>,
-    /// From then until the waiting caller took the reply: until its thread or task had its turn.
+    /// The time from then until the waiting caller took the reply: until its thread or task had its turn.
     pub ready: Option<Duration>,
-    /// How long it took to make the value of it that was asked for.
+    /// The time that decoding the reply took.
     pub decoded: Duration,
-    /// All of it.
+    /// The whole time, from the call to the value.
     pub total: Duration,
 }
 
 impl fmt::Display for Timing {
-    /// As a line of a log has it.
+    /// Writes the times as one line of a server log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { queued, travelled, ready, decoded, total } = self;
         write!(f, "{total:.1?}")?;
@@ -55,15 +55,15 @@ impl fmt::Display for Timing {
     }
 }
 
-/// The answer to a command, and how long it took: see [`Client::timed`](crate::Client::timed).
+/// The answer to a command, with the times that it took: see [`Client::timed`](crate::Client::timed).
 ///
-/// `.await` it in any async runtime, or [`wait`](TimedReply::wait) for it on a thread. Dropping it takes nothing back, but where
-/// a dropped [`Reply`] would.
+/// `.await` it in any async runtime, or [`wait`](TimedReply::wait) for it on a thread. Dropping it has the effect of dropping
+/// a [`Reply`].
 #[must_use = "await it or wait for it: only then is it known"]
 pub struct TimedReply<T> {
     stage: Stage,
     issued_us: u64,
-    /// Whether the task that awaits it has let others have their turn.
+    /// True if the task that awaits it has let other tasks have their turn.
     has_yielded: bool,
     _call: TimedCall,
     result: PhantomData<fn() -> T>,
@@ -72,13 +72,13 @@ pub struct TimedReply<T> {
 enum Stage {
     /// The slot of its answer, with the resource that the reply keeps until then.
     Waiting(Handle, Option<Box<dyn Guard>>),
-    /// It was answered by the call itself, which ended then.
+    /// The answer that the call itself has given, and the time at which the call ended.
     Answered(Payload, u64),
     Taken,
 }
 
 impl<T: FromReply> TimedReply<T> {
-    /// Times the reply that this call returns.
+    /// Times the call and the reply that it returns.
     pub(crate) fn of(call: impl FnOnce() -> Reply<T>) -> Self {
         let (timed_call, issued_us) = (TimedCall::begin(), clock_us());
         let stage = match call().into_parts() {
@@ -90,19 +90,20 @@ impl<T: FromReply> TimedReply<T> {
 
     /// Blocks this thread until the answer is there. The client's command timeout bounds the wait.
     ///
-    /// Of a failure as well it is told how long it took.
+    /// A failed call has its times, too.
     pub fn wait(self) -> (Result<T, Error>, Timing) {
         self.wait_until(None)
     }
 
     /// Blocks this thread until the answer is there, but for no longer than this.
     ///
-    /// As for [`wait`](TimedReply::wait), and [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) when the time is up.
+    /// The result is that of [`wait`](TimedReply::wait), or [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) if the time is
+    /// up.
     pub fn wait_for(self, timeout: Duration) -> (Result<T, Error>, Timing) {
         self.wait_until(now().checked_add(timeout))
     }
 
-    /// Whether the answer is there, so that waiting for it would not wait.
+    /// Returns whether the answer has arrived, so that waiting for it would not block.
     pub fn is_ready(&self) -> bool {
         match &self.stage {
             Stage::Waiting(handle, _) => handle.is_done(),
@@ -112,7 +113,7 @@ impl<T: FromReply> TimedReply<T> {
 
     fn wait_until(mut self, deadline: Option<Instant>) -> (Result<T, Error>, Timing) {
         if let Stage::Waiting(handle, _) = &mut self.stage {
-            // Why it is of no use is said when it is taken.
+            // If no answer can arrive, `conclude` returns the error.
             let _ = block_here(handle, deadline);
         }
         self.conclude()

@@ -1,19 +1,20 @@
-//! Which commands wait on the server, and for how long they may.
+//! The commands that wait on the server, and the longest time for which each may wait.
 //!
-//! A command that waits holds up its connection, so it must not travel on one that others share; and it is no fault of the
-//! server's when its answer takes as long as was asked. Both are read from the request itself, so that a command by its name
-//! is treated as the method of that name; where the command has its timeout stands in its row. Pure functions; any thread.
+//! A command that waits holds up its connection, so it must not travel on a connection that others share. A late answer is
+//! then no fault of the server's: the caller asked for that time. Both facts are read from the request itself, so that a
+//! command by its name is treated as the method of that name. The command's row in the table says which argument is the
+//! timeout. Pure functions; any thread.
 
 use std::time::Duration;
 
 use super::Request;
 
-/// How long a command may hold up its connection on purpose.
+/// The time for which a command may hold up its connection on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlockTimeout {
-    /// Until there is something, whenever that is.
+    /// Without a limit, until the server has an element to return.
     Endless,
-    /// For this long.
+    /// At most this time.
     For(Duration),
 }
 
@@ -31,7 +32,7 @@ impl BlockTimeout {
     }
 }
 
-/// How long this request may wait; `None` for one that does not.
+/// Returns the time for which this request may wait; `None` if it never waits.
 pub(crate) fn of(request: &Request) -> Option<BlockTimeout> {
     let timeout = request.name().row()?.timeout?;
     let words = request.words();

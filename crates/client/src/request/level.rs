@@ -2,25 +2,27 @@
 
 use std::fmt;
 
-/// Asks to be told; said again it changes nothing, but its reply has a message behind it too.
+/// The request to be notified of fsyncs. If it is repeated it changes nothing, but its reply has a notification behind it,
+/// too.
 const FOLLOW: &[u8] = b"*3\r\n$6\r\nCLIENT\r\n$7\r\nJOURNAL\r\n$2\r\nON\r\n";
 
-/// Asks to be told of replicas, too; each time it is said these are asked how far they are.
+/// The request to be notified of the replicas' progress, too. Each time that it is sent, the server asks the replicas for
+/// their offsets.
 const FOLLOW_REPLICAS: &[u8] = b"*4\r\n$6\r\nCLIENT\r\n$7\r\nJOURNAL\r\n$2\r\nON\r\n$8\r\nREPLICAS\r\n";
 
 /// The durability that a caller requests for a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
-    /// The server's disk has it.
+    /// The write is on the server's disk.
     Synced,
-    /// So many replicas have applied it.
+    /// This many replicas have applied the write.
     Replicated(usize),
-    /// So many replicas have it on their disks.
+    /// This many replicas have the write on their disks.
     SyncedOn(usize),
 }
 
 impl Level {
-    /// Whether replicas decide.
+    /// Returns whether replicas have to confirm the write.
     pub(crate) fn is_of_replicas(self) -> bool {
         self != Self::Synced
     }

@@ -113,21 +113,21 @@ pub struct Request {
     refused: Option<Error>,
 }
 
-/// A request as it travels, and which command it is.
+/// A request in the form that travels, with the command's name.
 #[derive(Clone, Copy)]
 pub(crate) struct EncodedRequest<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) name: Name,
 }
 
-/// The name of a command as it travels, its subcommand's included, made by the compiler.
+/// The name of a command with its subcommand, in the form that travels, made by the compiler.
 pub(crate) struct Head<const LENGTH: usize> {
     bytes: [u8; LENGTH],
     words: usize,
     name: Name,
 }
 
-/// Bytes that these words take on the wire; none is longer than 99 bytes.
+/// Returns the number of bytes that these words take on the wire; no word is longer than 99 bytes.
 pub(crate) const fn head_length(words: &[&str]) -> usize {
     let (mut length, mut word) = (0, 0);
     while word < words.len() {
@@ -139,7 +139,7 @@ pub(crate) const fn head_length(words: &[&str]) -> usize {
 }
 
 impl<const LENGTH: usize> Head<LENGTH> {
-    /// These words, of which the last may be an option instead of a subcommand.
+    /// Encodes these words, of which the last may be an option instead of a subcommand.
     pub(crate) const fn new(words: &[&str]) -> Self {
         let name = Name::of(words);
         assert!(name.is_known(), "the command is not in the table");
@@ -182,7 +182,7 @@ thread_local! {
 }
 
 impl Request {
-    /// Lets `write` write a request and hands its bytes to `send`, or says why it cannot be sent.
+    /// Lets `write` write a request and hands its bytes to `send`, or returns the error if it cannot be sent.
     #[inline]
     pub(crate) fn with<R>(
         write: impl FnOnce(&mut Request),
@@ -202,19 +202,19 @@ impl Request {
         result
     }
 
-    /// The bytes of the request that `write` writes, to be kept, or why it cannot be sent.
+    /// Returns the bytes of the request that `write` writes, for a caller that keeps them, or the error if it cannot be sent.
     pub(crate) fn bytes_of(write: impl FnOnce(&mut Request)) -> Result<Vec<u8>, Error> {
         Self::with(write, |request| request.bytes.to_vec())
     }
 
-    /// The words that `value` stands for, or why they cannot be sent.
+    /// Returns the words that `value` stands for, or the error if they cannot be sent.
     pub(crate) fn words_of(value: impl ToArgs) -> Result<Vec<Vec<u8>>, Error> {
         let mut request = Self::empty();
         request.arg(value);
         request.refusal().map_or_else(|| Ok(request.words().into_iter().map(<[u8]>::to_vec).collect()), Err)
     }
 
-    /// A request with a buffer of its own.
+    /// Creates a request with a buffer of its own.
     pub(crate) fn empty() -> Self {
         Self { buffer: vec![b'0'; HEADER_ROOM], count: 0, name: Name::UNKNOWN, refused: None }
     }
@@ -228,23 +228,23 @@ impl Request {
         self
     }
 
-    /// Writes the command's name where the compiler does not know it.
+    /// Writes the name of a command that the compiler does not know.
     pub(crate) fn begin_with(&mut self, name: &str) -> &mut Self {
         self.call(Name::of(&[name])).word(name)
     }
 
-    /// Says which command it is, for errors.
+    /// Sets the command's name, for errors.
     pub(crate) fn call(&mut self, name: Name) -> &mut Self {
         self.name = name;
         self
     }
 
-    /// Which command it is, as far as that was said.
+    /// Returns the command's name, if it was set.
     pub(crate) fn name(&self) -> Name {
         self.name
     }
 
-    /// The words so far, the command's name first.
+    /// Returns the words so far, the command's name first.
     pub(crate) fn words(&self) -> Vec<&[u8]> {
         let mut words = Vec::with_capacity(self.count);
         let mut rest = self.buffer.get(HEADER_ROOM..).unwrap_or_default();
@@ -255,7 +255,7 @@ impl Request {
         words
     }
 
-    /// Writes the count in front of the arguments and returns where the request starts.
+    /// Writes the count in front of the arguments and returns the offset at which the request starts.
     fn finish(&mut self) -> Result<usize, Error> {
         if let Some(error) = self.refused.take() {
             return Err(error);
@@ -322,7 +322,8 @@ impl Request {
         self
     }
 
-    /// Adds a name and the arguments that `value` stands for, and answers how many these are; where there are none, nothing.
+    /// Adds a name and the arguments that `value` stands for, and returns the number of these arguments. If there are none,
+    /// it adds nothing.
     pub(crate) fn named(&mut self, name: &str, value: impl ToArgs) -> usize {
         let (length, count) = (self.buffer.len(), self.count);
         self.word(name).arg(value);
@@ -334,22 +335,22 @@ impl Request {
         values
     }
 
-    /// Why it cannot be sent, if it cannot.
+    /// Returns the error if the request cannot be sent.
     pub(crate) fn refusal(&self) -> Option<Error> {
         self.refused.clone()
     }
 
-    /// Makes the request unsendable; the first reason is the one that the caller gets.
+    /// Makes the request unsendable; the caller gets the first reason.
     pub fn refuse(&mut self, reason: Error) {
         self.refused.get_or_insert(reason);
     }
 
-    /// How many arguments there are so far, the command's name included.
+    /// Returns the number of arguments so far, the command's name included.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether nothing was added yet.
+    /// Returns whether the request has no argument yet.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }

@@ -19,7 +19,7 @@ impl Name {
     /// A command that is not in the table.
     pub(crate) const UNKNOWN: Self = Self(!TIMED);
 
-    /// The command that begins with these words: a subcommand with its container, or a command by itself.
+    /// Returns the command that begins with these words: a subcommand with its container, or a command by itself.
     pub(crate) const fn of(words: &[&str]) -> Self {
         match words {
             [] => Self::UNKNOWN,
@@ -28,7 +28,7 @@ impl Name {
         }
     }
 
-    /// As [`of`](Name::of), for words that are bytes.
+    /// Returns the command as [`of`](Name::of) does, for words that are bytes.
     pub(crate) fn find(words: &[&[u8]]) -> Self {
         words.first().map_or(Self::UNKNOWN, |name| Self::seek(name, words.get(1).copied()))
     }
@@ -43,17 +43,17 @@ impl Name {
         Self::of_row(row)
     }
 
-    /// Whether it is in the table.
+    /// Returns whether the command is in the table.
     pub(crate) const fn is_known(self) -> bool {
         self.row().is_some()
     }
 
-    /// That of this row.
+    /// Returns the command of this row.
     pub(crate) const fn of_row(row: &Row) -> Self {
         Self(row.id as u16)
     }
 
-    /// Its row, if it is in the table.
+    /// Returns the command's row, if it is in the table.
     #[inline]
     pub(crate) const fn row(self) -> Option<&'static Row> {
         let index = (self.0 & !TIMED) as usize;
@@ -65,24 +65,24 @@ impl Name {
         Self(self.0 | TIMED)
     }
 
-    /// Whether its reply is timed.
+    /// Returns whether the reply is timed.
     #[inline]
     pub(crate) const fn is_timed(self) -> bool {
         self.0 & TIMED != 0
     }
 
-    /// Whether it may wait on the server.
+    /// Returns whether the command may wait on the server.
     pub(crate) const fn may_wait(self) -> bool {
         matches!(self.row(), Some(row) if row.timeout.is_some())
     }
 
-    /// As a number that a slot can keep.
+    /// Returns the name as a number that a slot can keep.
     #[inline]
     pub(crate) const fn number(self) -> u16 {
         self.0
     }
 
-    /// The reverse of [`number`](Name::number).
+    /// Returns the name of a [`number`](Name::number).
     pub(crate) const fn from_number(number: u16) -> Self {
         Self(number)
     }

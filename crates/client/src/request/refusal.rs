@@ -10,7 +10,7 @@ use sleeve_wire::commands::{OwnConnection, Row};
 use super::name::Name;
 use crate::error::Error;
 
-/// Why the command must not be sent on a connection that others use; `None` when it may.
+/// Returns the reason why the command must not be sent on a connection that others use; `None` if it may be sent.
 pub(crate) fn shared(row: Option<&'static Row>) -> Option<Error> {
     let row = row?;
     let instead = match row.sharing.connection? {
@@ -28,7 +28,7 @@ pub(crate) fn shared(row: Option<&'static Row>) -> Option<Error> {
     Some(Error::usage(format!("{name} cannot travel on a connection that others share: {instead}")))
 }
 
-/// Why the command must not be sent on a leased connection either.
+/// Returns the reason why the command must not be sent on a leased connection either.
 pub(crate) fn leased(row: Option<&'static Row>) -> Option<Error> {
     match row?.sharing.connection? {
         OwnConnection::Watch | OwnConnection::Written => None,

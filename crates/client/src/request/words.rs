@@ -1,11 +1,12 @@
-//! The words of a request on the wire: where each begins and ends in its bytes.
+//! The words of a request on the wire: the range of each in its bytes.
 //!
-//! For code that has only the bytes: the near cache and the routing of a cluster, which ask the command table where keys
-//! stand. The bytes are this client's own, so bytes of another form end the words. Pure functions; any thread.
+//! For code that has only the bytes: the near cache and the routing of a cluster, which ask the command table for the
+//! positions of keys. The bytes were written by this client, so bytes of another form count as the end of the words. Pure
+//! functions; any thread.
 
 use sleeve_wire::arguments::{Args, Span};
 
-/// The words of a request, one after the other.
+/// An iterator over the words of a request.
 #[derive(Clone)]
 pub(crate) struct Words<'a> {
     bytes: &'a [u8],
@@ -14,7 +15,7 @@ pub(crate) struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    /// The words of the request that these bytes begin with.
+    /// Creates the iterator over the first request in these bytes.
     #[inline]
     pub(crate) fn of(bytes: &'a [u8]) -> Self {
         let mut words = Self { bytes, at: 0, left: 0 };
@@ -22,18 +23,18 @@ impl<'a> Words<'a> {
         words
     }
 
-    /// How many words are left.
+    /// Returns the number of words that are left.
     #[inline]
     pub(crate) fn left(&self) -> usize {
         self.left
     }
 
-    /// Where the next word begins, or the next request where none is left.
+    /// Returns the offset at which the next word begins; after the last word, that of the next request.
     pub(crate) fn at(&self) -> usize {
         self.at
     }
 
-    /// The number in a line such as `$3` or `*2`, which ends where the next thing begins.
+    /// Reads the number in a line such as `$3` or `*2`, and moves behind the line.
     #[inline]
     fn number(&mut self) -> Option<usize> {
         let mut number = 0usize;
@@ -62,17 +63,17 @@ impl Iterator for Words<'_> {
     }
 }
 
-/// The places of a request's words as the command table reads them.
+/// The ranges of a request's words, in the form that the command table reads.
 #[derive(Default)]
 pub(crate) struct Places(Vec<Span>);
 
 impl Places {
-    /// Returns the words of the request at the beginning of these bytes.
+    /// Returns the ranges of the words of the first request in these bytes.
     pub(crate) fn of(bytes: &[u8]) -> Self {
         Self(Words::of(bytes).map(|(start, end)| Span { start: start as u32, len: (end - start) as u32 }).collect())
     }
 
-    /// The words, in the bytes that they are the places of.
+    /// Returns the words; `bytes` are the bytes that the ranges were made from.
     pub(crate) fn args<'a>(&'a self, bytes: &'a [u8]) -> Args<'a> {
         Args::new(bytes, &self.0)
     }

@@ -1,9 +1,9 @@
 //! The thread on which callbacks and error hooks run, and on which their captured values are dropped.
 //!
-//! There is one for the whole process, started when the first callback is due. So no foreign code runs on the reactor's
-//! thread or under one of its locks: a callback may take its time, may use the client, and may wait for replies; it only
-//! holds up other callbacks. If the system gives no thread, callbacks wait until it does: the next callback tries again, and
-//! so does the reactor. A callback that panics ends itself, not the thread. A forked child has a thread of its own.
+//! There is one such thread for the whole process, started when the first callback is due. So no foreign code runs on the
+//! reactor's thread or under one of its locks. A callback may take its time, may use the client, and may wait for replies; it
+//! only holds up other callbacks. If the system refuses to create the thread, callbacks wait: the next callback tries again,
+//! and so does the reactor. A callback that panics ends itself, not the thread. A forked child has a thread of its own.
 
 use std::collections::VecDeque;
 use std::io;
@@ -24,23 +24,23 @@ type Job = Box<dyn FnOnce() + Send>;
 struct Jobs {
     queue: Mutex<Queue>,
     came: Condvar,
-    /// Starts the thread.
+    /// The function that starts the thread.
     start: fn(&'static Self) -> io::Result<()>,
 }
 
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<Job>,
-    /// The thread is there, which lives as long as the process.
+    /// True once the thread was started; it lives as long as the process.
     is_served: bool,
 }
 
 static JOBS: PerProcess<Jobs> = PerProcess::new(|| Jobs::new(start));
 
-/// Whether callbacks wait for a thread that could not be started.
+/// True while callbacks wait for a thread that could not be started.
 static IS_LATE: AtomicBool = AtomicBool::new(false);
 
-/// Queues `job` behind the jobs that were given before it.
+/// Queues `job` behind the jobs that were queued before it.
 pub(crate) fn run(job: impl FnOnce() + Send + 'static) {
     if !JOBS.get().put(Box::new(job)) {
         IS_LATE.store(true, Ordering::Relaxed);
@@ -61,7 +61,7 @@ pub(crate) fn report<H: Fn(&Error) + Send + Sync + ?Sized + 'static>(errors: Vec
     });
 }
 
-/// Tries again to start the thread, if callbacks wait for one. False when they still do.
+/// Tries again to start the thread, if callbacks wait for one. Returns false if they still do.
 #[inline]
 pub(crate) fn catch_up() -> bool {
     !IS_LATE.load(Ordering::Relaxed) || try_again()
@@ -84,7 +84,7 @@ impl<T: Send + 'static> Foreign<T> {
         Self(Some(thing))
     }
 
-    /// The thing; none only while it is dropped.
+    /// Returns the value; none only while it is being dropped.
     pub(crate) fn get(&self) -> Option<&T> {
         self.0.as_ref()
     }
@@ -103,14 +103,14 @@ impl Jobs {
         Self { queue: Mutex::default(), came: Condvar::new(), start }
     }
 
-    /// Adds a job. False when it has to wait for a thread.
+    /// Queues a job. Returns false if it has to wait for a thread.
     fn put(&'static self, job: Job) -> bool {
         self.queue.lock().jobs.push_back(job);
         self.came.notify_one();
         self.is_served()
     }
 
-    /// Whether there is a thread, which is started if there is none.
+    /// Starts the thread if there is none, and returns whether there is one.
     fn is_served(&'static self) -> bool {
         let mut queue = self.queue.lock();
         queue.is_served = queue.is_served || (self.start)(self).is_ok();

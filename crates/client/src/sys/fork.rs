@@ -1,10 +1,10 @@
-//! Whether this process is the one in which a value was made.
+//! The process in which a value was made, to notice a fork.
 //!
-//! A child that was forked has its parent's memory, and so its parent's connections, but none of its threads: replies to its
-//! requests would reach the parent's callers, and its own would wait for ever. So everything with a thread or a connection
-//! remembers the process in which it was made, and checks it before use. The system counts for us: its fork calls back in the
-//! child, and the check costs one load. (A child made by `clone` itself, past the system's library, is not noticed.) Any
-//! thread.
+//! A child that was forked has its parent's memory, and so its parent's connections, but none of its threads. Replies to the
+//! child's requests would reach the parent's callers, and the child's callers would wait for ever. So every value with a
+//! thread or a connection remembers the process in which it was made, and checks it before use. The check counts forks: the
+//! system's fork calls a handler in the child, and the check costs one load. (A child made by `clone` itself, past the
+//! system's library, is not noticed.) Any thread.
 
 use std::ffi::c_int;
 use std::sync::Once;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use crate::error::{Effect, Error, ErrorKind};
 
-/// How many forks lie between the first process and this one, as far as they were counted.
+/// The number of forks between the first process and this one, as far as they were counted.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
 unsafe extern "C" {
@@ -27,12 +27,12 @@ extern "C" fn in_child() {
     FORKS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// A process, as something to compare.
+/// The identity of a process, to be compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Process(u32);
 
 impl Process {
-    /// This process. Forks are counted from the first call on.
+    /// Returns the identity of this process. Forks are counted from the first call on.
     pub(crate) fn this() -> Self {
         static COUNTING: Once = Once::new();
         COUNTING.call_once(|| {
@@ -43,7 +43,7 @@ impl Process {
         Self(FORKS.load(Ordering::Relaxed))
     }
 
-    /// Whether this is still the same process.
+    /// Returns whether this is still the same process.
     #[inline]
     pub(crate) fn is_this(self) -> bool {
         self.0 == FORKS.load(Ordering::Relaxed)
@@ -60,7 +60,7 @@ pub(crate) fn inherited() -> Error {
     )
 }
 
-/// Returns the error for a child that waits for a reply to its parent.
+/// Returns the error for a child that waits for a reply to a request of its parent.
 #[cold]
 pub(crate) fn answered_to_parent() -> Error {
     Error::new(
@@ -87,7 +87,7 @@ impl<T: Sync + 'static> PerProcess<T> {
         Self { place: AtomicPtr::new(std::ptr::null_mut()), make }
     }
 
-    /// This process's own.
+    /// Returns the value of this process, which is made at the first use.
     pub(crate) fn get(&self) -> &'static T {
         loop {
             let found = self.place.load(Ordering::Acquire);

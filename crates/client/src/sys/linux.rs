@@ -1,5 +1,5 @@
 //! Linux's own calls that are cheaper than those of POSIX: an event is one descriptor, a socket is made with all its flags at
-//! once, and the coarse clock is read without a look at the hardware.
+//! once, and the coarse clock is read without access to the hardware.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -9,13 +9,13 @@ use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, socket_with};
 use rustix::time::{ClockId, clock_gettime};
 
-/// The flags of a send for which a peer that has gone is an error, and no signal that ends the process.
+/// The flags of a send. With them a closed peer causes an error, not a signal that ends the process.
 pub(crate) const SEND_FLAGS: SendFlags = SendFlags::NOSIGNAL;
 
 /// The longest wait that is asked of the system, which counts milliseconds in 31 bits before Linux 5.11.
 const WAIT_MAX: Duration = Duration::from_secs(1_000_000);
 
-/// Something that may be raised from any thread, and that a wait on descriptors ends with.
+/// An event that any thread may raise, and that ends a wait on descriptors.
 pub(crate) struct Event {
     fd: OwnedFd,
 }
@@ -25,15 +25,15 @@ impl Event {
         Ok(Self { fd: eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)? })
     }
 
-    /// Raises it: its descriptor can be read.
+    /// Raises the event: its descriptor becomes readable.
     pub(crate) fn raise(&self) {
-        // It fails only when it has been raised 2^64 times without being cleared.
+        // The write fails only if the event was raised 2^64 times without being cleared.
         let _ = rustix::io::write(&self.fd, &1u64.to_ne_bytes());
     }
 
-    /// Clears it, however often it was raised.
+    /// Clears the event, however often it was raised.
     pub(crate) fn clear(&self) {
-        // It fails when it was not raised, which is as good.
+        // The read fails if the event was not raised, which is the wanted state.
         let _ = rustix::io::read(&self.fd, &mut [0; 8]);
     }
 }
@@ -44,12 +44,12 @@ impl AsFd for Event {
     }
 }
 
-/// Creates a stream socket that never blocks, and that no program which is started inherits.
+/// Creates a stream socket that never blocks, and that started programs do not inherit.
 pub(crate) fn stream(family: AddressFamily) -> io::Result<OwnedFd> {
     Ok(socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?)
 }
 
-/// Returns the running kernel's name, which it takes when it starts, and the namespace in which processes have numbers here.
+/// Returns the identity of the running kernel, which it draws when it boots, and the namespace of this process's process ids.
 pub(crate) fn whereabouts() -> Option<(String, String)> {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim_end().to_owned();
     Some((boot, std::fs::read_link("/proc/self/ns/pid").ok()?.to_str()?.to_owned()))
@@ -60,8 +60,8 @@ pub(crate) fn network() -> Option<String> {
     Some(std::fs::read_link("/proc/self/ns/net").ok()?.to_str()?.to_owned())
 }
 
-/// Returns the process that listens, or listened, at the Unix socket to which this stream leads; none if it has no number
-/// here.
+/// Returns the process that listens, or listened, at the Unix socket to which this stream leads; none if it has no process id
+/// in this namespace.
 pub(crate) fn peer_process(stream: impl AsFd) -> Option<u32> {
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
@@ -78,7 +78,7 @@ pub(crate) fn peer_process(stream: impl AsFd) -> Option<u32> {
     (outcome == 0).then_some(peer.pid).and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid != 0)
 }
 
-/// Milliseconds on a coarse clock of no particular start, which wraps and never goes back.
+/// Returns milliseconds on a coarse clock with an arbitrary start, which wraps and never goes back.
 #[inline]
 pub(crate) fn clock_ms() -> u32 {
     let now = clock_gettime(ClockId::MonotonicCoarse);
@@ -91,13 +91,13 @@ pub(crate) fn exact_clock_ms() -> u32 {
     (now.tv_sec as u32).wrapping_mul(1000).wrapping_add((now.tv_nsec / 1_000_000) as u32)
 }
 
-/// Microseconds on the same clock at the cost of a look at the hardware, which do not wrap.
+/// Returns microseconds on the same clock, read from the hardware; they do not wrap.
 pub(crate) fn clock_us() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     (now.tv_sec as u64) * 1_000_000 + (now.tv_nsec as u64) / 1000
 }
 
-/// Milliseconds on the clock of [`clock_ms`], which do not wrap.
+/// Returns milliseconds on the clock of [`clock_ms`] that do not wrap.
 #[inline]
 pub(crate) fn uptime_ms() -> u64 {
     let now = clock_gettime(ClockId::MonotonicCoarse);
@@ -107,8 +107,8 @@ pub(crate) fn uptime_ms() -> u64 {
 /// The time by which the clock may be behind the true time, in milliseconds: a tick of the slowest kernel.
 pub(crate) const CLOCK_TICK_MS: u64 = 10;
 
-/// Returns the time of a wait on descriptors, for the system. A wait may end early, so a time that is too long for it is
-/// shortened.
+/// Converts the timeout of a wait on descriptors to the system's form. A wait may end early, so a timeout that is too long
+/// for the system is shortened.
 pub(crate) fn timespec(duration: Duration) -> Timespec {
     let duration = duration.min(WAIT_MAX);
     Timespec { tv_sec: duration.as_secs() as _, tv_nsec: duration.subsec_nanos().into() }

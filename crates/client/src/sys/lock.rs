@@ -1,11 +1,11 @@
 //! The client's locks, which a forked child can use: a waiting thread waits at the lock's own memory, and nowhere else.
 //!
-//! Locks that keep all waiting threads in one table of the process, as `parking_lot`'s do, have a lock on that table. A child
-//! that is forked while a thread of its parent holds that one finds it taken for ever, also for locks which the child makes
-//! for itself. So on Linux the locks are our own (`lock/futex`), with the types of `lock_api`, and so with the calls of
-//! `parking_lot`. Elsewhere they are `parking_lot`'s, because nothing else wakes a thread that waits at a word there; a child
-//! there has the fault described above. No lock is fair, and none is poisoned when its holder panics. A thread that a
-//! condition variable wakes checks its condition again: it may have been woken for nothing. Any thread.
+//! Locks that keep all waiting threads in one table of the process, as `parking_lot`'s do, have a lock on that table. If a
+//! process forks while one of its threads holds the lock of the table, the child finds it taken for ever, also for locks that
+//! the child makes itself. So on Linux the locks are our own (`lock/futex`), with the types of `lock_api`, and so with the
+//! calls of `parking_lot`. Other systems offer no wait at a word in memory, so the locks there are `parking_lot`'s, and a
+//! forked child has the fault described above. No lock is fair, and no lock is poisoned when its holder panics. A thread that
+//! a condition variable wakes checks its condition again: the wake-up may be spurious. Any thread.
 
 #[cfg(target_os = "linux")]
 mod futex;
@@ -20,7 +20,7 @@ pub(crate) use futex::{Condvar, Mutex, MutexGuard};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
 
-/// Waits for a notification, until a deadline where there is one; false when that has passed.
+/// Waits for a notification, until the deadline if there is one. Returns false if the deadline has passed.
 pub(crate) fn wait_by<T: ?Sized>(changed: &Condvar, guard: &mut MutexGuard<'_, T>, deadline: Option<Instant>) -> bool {
     match deadline {
         Some(deadline) => !changed.wait_until(guard, deadline).timed_out(),

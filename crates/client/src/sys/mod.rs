@@ -1,10 +1,10 @@
-//! The machine: clocks, sockets, wake-ups, the process at a socket's other end, chance; and the process itself: forks, locks,
-//! threads for blocking work, callbacks, traces.
+//! The machine: clocks, sockets, wake-ups, the process at a socket's other end, random numbers; and the process itself:
+//! forks, locks, threads for blocking work, callbacks, traces.
 //!
-//! Linux has its own twin, because eventfd, flags at a socket's making and a clock without a look at the hardware are each
-//! cheaper there. Every other Unix has the portable one. Both are tested on Linux; a build of Linux with `--cfg
-//! sleeve_portable` uses the portable one throughout. In tests a thread may have a simulation in their place (`simulated`),
-//! which provides the time and the servers that one can connect to. Any thread.
+//! Linux has its own twin, because eventfd, flags at a socket's creation and a clock without access to the hardware are each
+//! cheaper there. Every other Unix has the portable twin. Both are tested on Linux; a build of Linux with `--cfg
+//! sleeve_portable` uses the portable twin throughout. In tests a thread may have a simulation in their place (`simulated`),
+//! which provides the time and the servers to connect to. Any thread.
 
 pub(crate) mod callback;
 pub(crate) mod fork;
@@ -41,7 +41,7 @@ use portable as machine;
 
 pub(crate) use machine::{CLOCK_TICK_MS, Event, SEND_FLAGS, network, peer_process, stream, timespec, whereabouts};
 
-/// The machine, where no simulation can be.
+/// The twin of `simulated` in builds without a simulation: all calls go to the machine.
 #[cfg(not(test))]
 mod simulated {
     use super::{Instant, OwnedFd, SocketAddr, io};
@@ -73,12 +73,12 @@ pub(crate) fn now() -> Instant {
     simulated::now().unwrap_or_else(Instant::now)
 }
 
-/// Returns how long ago that was.
+/// Returns the time since this instant.
 pub(crate) fn elapsed(since: Instant) -> Duration {
     now().saturating_duration_since(since)
 }
 
-/// Milliseconds on a coarse clock of no particular start, which wraps and never goes back.
+/// Returns milliseconds on a coarse clock with an arbitrary start, which wraps and never goes back.
 #[inline]
 pub(crate) fn clock_ms() -> u32 {
     // The coarse clock of a simulation stands still between two ticks, as that of a kernel does.
@@ -91,13 +91,13 @@ pub(crate) fn exact_clock_ms() -> u32 {
     simulated::clock_us().map_or_else(machine::exact_clock_ms, |us| (us / 1000) as u32)
 }
 
-/// Microseconds on the same clock at the cost of a look at the hardware, which do not wrap.
+/// Returns microseconds on the same clock, read from the hardware; they do not wrap.
 #[inline]
 pub(crate) fn clock_us() -> u64 {
     simulated::clock_us().unwrap_or_else(machine::clock_us)
 }
 
-/// Milliseconds on the clock of [`clock_ms`], which do not wrap.
+/// Returns milliseconds on the clock of [`clock_ms`] that do not wrap.
 #[inline]
 pub(crate) fn uptime_ms() -> u64 {
     simulated::clock_us().map_or_else(machine::uptime_ms, |us| us / 1000 / CLOCK_TICK_MS * CLOCK_TICK_MS)
@@ -109,7 +109,7 @@ pub(crate) fn chance() -> u64 {
     simulated::chance().unwrap_or_else(|| RandomState::new().hash_one(0))
 }
 
-/// Makes a connection to this address in a simulation, if one is on in this thread.
+/// Opens a connection to this address in the simulation; none if no simulation is on in this thread.
 #[inline]
 pub(crate) fn simulated_stream(address: &SocketAddr) -> Option<io::Result<OwnedFd>> {
     simulated::connect(address)

@@ -1,4 +1,4 @@
-//! The twin of `trace` in a program without the feature: it collects nothing.
+//! The twin of `trace` in a build without the feature `tracing`: it collects nothing.
 
 use std::fmt::Display;
 
@@ -9,8 +9,8 @@ pub(crate) const fn is_collected() -> bool {
     false
 }
 
-/// Something has happened to a connection, which is well, or not.
+/// Reports an event of a connection: nothing in this build.
 pub(crate) fn happened(_what: &impl Display, _is_well: bool) {}
 
-/// A call has failed.
+/// Reports a call that has failed: nothing in this build.
 pub(crate) const fn failed(_error: &Error) {}

@@ -1,8 +1,8 @@
 //! Blocking work on a thread of its own, for callers that must not block: an async runtime's threads.
 //!
-//! For operations of an engine in this process that may take long (opening a folder, subscribing, closing) and are rare, so
-//! that a thread each is no price. The future may be dropped; the work is then finished, and its result dropped on its
-//! thread. Any runtime.
+//! It serves operations of an engine in this process that may take long (opening a folder, subscribing, closing). They are
+//! rare, so a thread for each is cheap enough. The future may be dropped; the work is then finished, and its result dropped
+//! on its thread. Any runtime.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use crate::error::{Error, ErrorKind};
 struct Outcome<R> {
     result: Option<R>,
     waker: Option<Waker>,
-    /// The thread is over, with a result or by a panic.
+    /// True once the thread has ended, with a result or by a panic.
     over: bool,
 }
 
-/// Says that the thread is over, however it ends.
+/// A guard that reports the end of the thread, however it ends.
 struct End<R>(Arc<Mutex<Outcome<R>>>);
 
 impl<R> Drop for End<R> {
@@ -35,7 +35,7 @@ impl<R> Drop for End<R> {
     }
 }
 
-/// Does the work on a thread of this name.
+/// Does the work on a thread of this name, and awaits its result.
 pub(crate) async fn apart<R: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> Result<R, Error> + Send + 'static,

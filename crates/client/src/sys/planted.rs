@@ -1,32 +1,32 @@
-//! Mistakes that the simulation has to find, to show that it would: it alone can make them.
+//! Planted faults that the simulation has to find, to show that it would. Only the simulation can switch them on.
 
 #[cfg(test)]
 use std::cell::Cell;
 
-/// A mistake.
+/// A planted fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Of replies that come together the first two go to each other's callers.
+    /// Among replies that arrive together, the first two go to each other's callers.
     SwapsReplies,
-    /// Any write is sent again after its answer was lost.
+    /// Every write is sent again after its answer was lost.
     RepeatsWrites,
     /// The caller of a write that was to be sent again is told that it had never left.
     ForgetsThatItLeft,
-    /// Any command of a cluster is sent again after its answer was lost.
+    /// Every command of a cluster is sent again after its answer was lost.
     SendsAgainInCluster,
-    /// The reply to ASKING is taken for that to the command behind it.
+    /// The reply to ASKING is taken for the reply to the command behind it.
     TakesReplyToAsking,
     /// A large call of a handle with lanes leaves before the calls ahead of it are answered.
     OvertakesOnLane,
-    /// One of the wakers that are called together is forgotten.
+    /// One of the wakers that are called together is not called.
     LosesWaker,
-    /// A call that is not sent because its time is up counts as queued for ever.
+    /// A call that times out before it is sent counts against the queue's bound for ever.
     KeepsBudget,
-    /// A message that answers nothing is taken for a reply.
+    /// A message that answers no request is taken for a reply.
     TakesMessage,
-    /// The reactor does not read bytes that it left to a task that did not come.
+    /// The reactor does not read bytes that it left to a caller's task, if that task never reads them.
     NeverReadsWhatWasLeft,
-    /// A deadline that is sooner than all others is not reported to the watch over deadlines.
+    /// A deadline that is earlier than all others is not reported to the watch over deadlines.
     ForgetsDeadline,
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn plant(fault: Option<Fault>) {
     PLANTED.set(fault);
 }
 
-/// Whether this mistake is to be made. Outside of the tests of this crate none ever is.
+/// Returns whether this fault is planted in this thread; always false outside of the tests of this crate.
 #[inline]
 pub(crate) fn has(fault: Fault) -> bool {
     #[cfg(test)]

@@ -1,6 +1,6 @@
-//! The client's calls to every Unix but Linux: an event that ends a wait, sockets that never block, clocks.
+//! The client's system calls on every Unix but Linux: an event that ends a wait, sockets that never block, clocks.
 //!
-//! Everything here is in POSIX, except for one option of BSD's. The twin of `linux`, with the same calls. Any thread.
+//! Every call here is in POSIX, except for one option of BSD's. The twin of `linux`, with the same calls. Any thread.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,18 +12,18 @@ use rustix::io::{FdFlags, fcntl_setfd, ioctl_fionbio};
 use rustix::net::{AddressFamily, SendFlags, SocketType, socket};
 use rustix::time::{ClockId, clock_gettime};
 
-/// The flags of a send for which a peer that has gone is an error, and no signal that ends the process. Apple's systems have
-/// an option of the socket instead.
+/// The flags of a send. Apple's systems have an option of the socket instead, by which a closed peer causes an error, not a
+/// signal that ends the process.
 #[cfg(target_vendor = "apple")]
 pub(crate) const SEND_FLAGS: SendFlags = SendFlags::empty();
-/// The flags of a send for which a peer that has gone is an error, and no signal that ends the process.
+/// The flags of a send. With them a closed peer causes an error, not a signal that ends the process.
 #[cfg(not(target_vendor = "apple"))]
 pub(crate) const SEND_FLAGS: SendFlags = SendFlags::NOSIGNAL;
 
-/// The longest wait that is asked of the system, which counts milliseconds in 31 bits on some.
+/// The longest wait that is asked of the system; some systems count milliseconds in 31 bits.
 const WAIT_MAX: Duration = Duration::from_secs(1_000_000);
 
-/// Something that may be raised from any thread, and that a wait on descriptors ends with: bytes in a pair of sockets.
+/// An event that any thread may raise, and that ends a wait on descriptors: bytes in a pair of sockets.
 pub(crate) struct Event {
     raised: UnixStream,
     raising: UnixStream,
@@ -37,13 +37,13 @@ impl Event {
         Ok(Self { raised, raising })
     }
 
-    /// Raises it: its descriptor can be read.
+    /// Raises the event: its descriptor becomes readable.
     pub(crate) fn raise(&self) {
-        // It fails when so many bytes lie there that one more says nothing.
+        // The write fails if the socket is full, and then the event is raised already.
         let _ = (&self.raising).write(&[1]);
     }
 
-    /// Clears it, however often it was raised.
+    /// Clears the event, however often it was raised.
     pub(crate) fn clear(&self) {
         let mut room = [0; 256];
         while matches!((&self.raised).read(&mut room), Ok(count) if count == room.len()) {}
@@ -56,7 +56,7 @@ impl AsFd for Event {
     }
 }
 
-/// Creates a stream socket that never blocks, and that no program which is started later inherits.
+/// Creates a stream socket that never blocks, and that programs that are started later do not inherit.
 pub(crate) fn stream(family: AddressFamily) -> io::Result<OwnedFd> {
     let stream = socket(family, SocketType::STREAM, None)?;
     fcntl_setfd(&stream, FdFlags::CLOEXEC)?;
@@ -81,7 +81,7 @@ pub(crate) fn peer_process(_stream: impl AsFd) -> Option<u32> {
     None
 }
 
-/// Milliseconds on a clock of no particular start, which wraps and never goes back.
+/// Returns milliseconds on a clock with an arbitrary start, which wraps and never goes back.
 pub(crate) fn clock_ms() -> u32 {
     let now = clock_gettime(ClockId::Monotonic);
     (now.tv_sec as u32).wrapping_mul(1000).wrapping_add((now.tv_nsec / 1_000_000) as u32)
@@ -92,23 +92,23 @@ pub(crate) fn exact_clock_ms() -> u32 {
     clock_ms()
 }
 
-/// Microseconds on the same clock at the cost of a look at the hardware, which do not wrap.
+/// Returns microseconds on the same clock, read from the hardware; they do not wrap.
 pub(crate) fn clock_us() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     (now.tv_sec as u64) * 1_000_000 + (now.tv_nsec as u64) / 1000
 }
 
-/// Milliseconds on the clock of [`clock_ms`], which do not wrap.
+/// Returns milliseconds on the clock of [`clock_ms`] that do not wrap.
 pub(crate) fn uptime_ms() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     (now.tv_sec as u64) * 1000 + (now.tv_nsec / 1_000_000) as u64
 }
 
-/// The time by which the clock may be behind the true time, in milliseconds: the fraction below one that is cut off.
+/// The time by which the clock may be behind the true time, in milliseconds: the fraction of a millisecond that is cut off.
 pub(crate) const CLOCK_TICK_MS: u64 = 1;
 
-/// Returns the time of a wait on descriptors, for the system. A wait may end early, so a time that is too long for it is
-/// shortened.
+/// Converts the timeout of a wait on descriptors to the system's form. A wait may end early, so a timeout that is too long
+/// for the system is shortened.
 pub(crate) fn timespec(duration: Duration) -> Timespec {
     let duration = duration.min(WAIT_MAX);
     Timespec { tv_sec: duration.as_secs() as _, tv_nsec: duration.subsec_nanos().into() }

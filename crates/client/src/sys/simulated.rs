@@ -1,7 +1,8 @@
-//! A simulation's time, chance and network in one thread, in place of the machine's: for tests alone.
+//! A simulation's time, random numbers and network in one thread, in place of the machine's: for tests alone.
 //!
-//! While a simulation is on, it sets the clocks, chance is its own, and a connection is one end of a pair of sockets with the
-//! other end in the simulation. So connections live in one thread, and do the same again from the same seed.
+//! While a simulation is on, it sets the clocks and draws the random numbers. A connection is one end of a pair of sockets,
+//! the other end of which is in the simulation. So connections live in one thread, and behave the same again from the same
+//! seed.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -19,7 +20,7 @@ thread_local! {
     static CONNECT: RefCell<Option<Connect>> = const { RefCell::new(None) };
 }
 
-/// A simulation in this thread, until it is dropped.
+/// A simulation in this thread, until this value is dropped.
 pub(crate) struct On(());
 
 impl On {
@@ -49,12 +50,12 @@ pub(super) fn now() -> Option<Instant> {
     NOW.get().map(|(began, first, clock_us)| began + Duration::from_micros(clock_us - first))
 }
 
-/// Returns the value of its clock, in microseconds.
+/// Returns the value of the simulation's clock, in microseconds.
 pub(super) fn clock_us() -> Option<u64> {
     NOW.get().map(|(_, _, clock_us)| clock_us)
 }
 
-/// Returns the next number of its chance (SplitMix64, Steele and others 2014).
+/// Returns the simulation's next random number (SplitMix64, Steele and others 2014).
 pub(super) fn chance() -> Option<u64> {
     NOW.get()?;
     let seed = CHANCE.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -64,7 +65,7 @@ pub(super) fn chance() -> Option<u64> {
     Some(mixed ^ (mixed >> 31))
 }
 
-/// Makes a connection there, if one is on.
+/// Opens a connection to this address in the simulation, if one is on.
 pub(super) fn connect(address: &SocketAddr) -> Option<io::Result<OwnedFd>> {
     NOW.get()?;
     CONNECT.with_borrow_mut(|connect| connect.as_mut().map(|connect| connect(address)))

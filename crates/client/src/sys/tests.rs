@@ -1,5 +1,5 @@
-//! Both twins with the same calls and the same expectations, on Linux, which has the system calls of either: so the portable
-//! one is tested even if no developer has another system.
+//! Tests of both twins with the same calls and the same expectations, on Linux, which has the system calls of either. So the
+//! portable twin is tested even if no developer has another system.
 
 use std::net::TcpListener;
 use std::os::fd::AsFd;
@@ -13,12 +13,12 @@ use rustix::net::{AddressFamily, connect, send};
 
 use super::portable;
 
-/// Returns whether a wait of no time finds it raised.
+/// Returns whether a wait without a timeout finds the event raised.
 fn is_raised(event: &impl AsFd) -> bool {
     poll(&mut [PollFd::new(event, PollFlags::IN)], Some(&super::timespec(Duration::ZERO))) == Ok(1)
 }
 
-/// Tests of a twin; each has types of its own.
+/// Defines the tests of a twin; each twin has types of its own.
 macro_rules! twin {
     ($twin:path) => {
         use $twin as twin;
@@ -28,7 +28,7 @@ macro_rules! twin {
             assert!(!is_raised(&event));
             (0..count).for_each(|_| event.raise());
             assert!(is_raised(&event));
-            // However often it was raised, it is cleared in the end, and can be raised again.
+            // An event that was raised several times is cleared at once, and can be raised again.
             event.clear();
             while is_raised(&event) {
                 event.clear();
@@ -56,7 +56,7 @@ macro_rules! twin {
         assert_eq!(rustix::io::read(&stream, &mut [0; 1]), Err(Errno::AGAIN));
         assert_eq!(twin::peer_process(&stream), None);
         drop(listener.accept().expect("a connection"));
-        // A peer that has gone is an error, and no signal.
+        // A closed peer causes an error, and no signal.
         while send(&stream, b"x", twin::SEND_FLAGS).is_ok() {}
 
         let before = twin::clock_ms();
@@ -65,7 +65,7 @@ macro_rules! twin {
         while later() < 20 {
             assert!(later() < 60_000, "it goes back");
         }
-        // Two looks, the later one first: the clock may tick in between.
+        // Both clocks are read, the one that must be later first: the clock may tick in between.
         let (wide, narrow) = (twin::uptime_ms(), twin::clock_ms());
         assert!(narrow.wrapping_sub(wide as u32) < 60_000, "they are one clock");
         let (wide, narrow) = (twin::clock_us(), twin::exact_clock_ms());

@@ -15,7 +15,7 @@ pub(crate) fn is_collected() -> bool {
     dispatcher::has_been_set()
 }
 
-/// Something has happened to a connection, which is well, or not.
+/// Reports an event of a connection, as an information or a warning.
 pub(crate) fn happened(what: &impl Display, is_well: bool) {
     match is_well {
         true => event!(target: "sleeve", Level::INFO, "{what}"),

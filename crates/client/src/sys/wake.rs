@@ -5,14 +5,13 @@ use std::task::Waker;
 
 use super::planted::{self, Fault};
 
-/// Calls one waker after the other. If one panics, the others are called all the same, and the thread that answers calls goes
-/// on.
+/// Calls all wakers. If one panics, the others are called all the same, and the calling thread goes on.
 pub(crate) fn wake_all(wakers: impl Iterator<Item = Waker>) {
     let is_woken = |place: usize| place != 2 || !planted::has(Fault::LosesWaker);
     call_all(wakers.enumerate().filter(|(place, _)| is_woken(*place)).map(|(_, waker)| waker), Waker::wake);
 }
 
-/// Drops one after the other, with the same care.
+/// Drops all wakers. If one panics, the others are dropped all the same.
 pub(crate) fn drop_all(wakers: impl Iterator<Item = Waker>) {
     call_all(wakers, drop);
 }

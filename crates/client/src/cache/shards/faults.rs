@@ -1,12 +1,12 @@
 //! Forbidden behaviour of the cache, as calls that the simulation's planted faults make (`simulation/planted`).
 //!
-//! They reach into a shard as nothing else may, so they stand beside it; only the build of the tests has them.
+//! These calls reach into a shard as no other code may, so they stand beside it; only the build of the tests has them.
 
 use super::{KeyedRequest, Over, Shards, Tenure};
 use crate::pipe::cached_read::{Answer, KeyLifetime, ReadId};
 use crate::pipe::slot::Completions;
 
-/// A read that was overtaken, and its answer.
+/// A read that was overtaken by an invalidation, and its answer.
 pub(in super::super) struct Overtaken {
     tenure: Tenure,
     hash: u64,
@@ -25,7 +25,7 @@ impl Shards {
         }
     }
 
-    /// A read lands as if it had come over the connection that keeps its slot true.
+    /// Lands a read as if it had arrived over the connection that invalidates its slot.
     pub(in super::super) fn land_anywhere(&self, place: ReadId, answer: &Answer, done: &mut Completions) {
         let connection = match self.shard(place.hash).flights.by_number(place.hash, place.number) {
             Some(flight) => flight.tenure.connection(),
@@ -35,7 +35,7 @@ impl Shards {
         self.land(place, Over { connection, is_tracked: true }, &answer, done);
     }
 
-    /// A copy of a read that was overtaken.
+    /// Returns a copy of a read that was overtaken by an invalidation.
     pub(in super::super) fn overtaken(&self, place: ReadId, answer: &Answer) -> Option<Overtaken> {
         let mut shard = self.shard(place.hash);
         let flight = shard.flights.by_number(place.hash, place.number).filter(|flight| !flight.is_current)?;
@@ -44,7 +44,7 @@ impl Shards {
         Some(Overtaken { tenure: flight.tenure, hash, database, request, key, sent_ms, answer })
     }
 
-    /// It is kept although another one came after it.
+    /// Keeps the answer of an overtaken read although a later read was answered after it.
     pub(in super::super) fn keep_overtaken(&self, late: &Overtaken) {
         let Overtaken { tenure, hash, database, ref request, key, .. } = *late;
         let asked = KeyedRequest { hash, database, request, key, tenure };

@@ -2,8 +2,8 @@
 //!
 //! The work of the cluster's task (`transport/cluster`) is done here in its plainest form: it follows redirects, holds a slot
 //! until its last owner has answered all calls, and tells the cache the owners. The cache, its connections, the pipes, the
-//! reply readers and the requests that come back are the real ones. The known move of a slot counts as an invalidation of all
-//! of its keys; so does a lost connection, for the keys that its node owned and no others.
+//! reply readers and the requests that come back are the real ones. If the client learns of the move of a slot, that counts
+//! as an invalidation of all of its keys. So does a lost connection, for the keys that its node owned and no others.
 
 mod nodes;
 
@@ -35,13 +35,13 @@ use nodes::{Node, SlotState};
 
 const NODES: usize = 3;
 
-/// Slots that have keys.
+/// The number of slots that have keys.
 const GROUPS: usize = 3;
 
-/// Keys in each of them.
+/// The number of keys in each slot.
 const KEYS: usize = 2;
 
-/// How long a request may take.
+/// The timeout of a request, in milliseconds.
 const LIMIT_MS: u32 = 200;
 
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
@@ -54,7 +54,7 @@ fn group_of(name: &str) -> usize {
     usize::from(name.as_bytes()[2] - b'0')
 }
 
-/// Collects the requests that have come back.
+/// A collector of the requests that have come back from a connection.
 #[derive(Default)]
 struct Returned(Mutex<Vec<(Routed, Error)>>);
 
@@ -81,19 +81,20 @@ struct World {
     views: Vec<View>,
     returned: Arc<Returned>,
     source: Source,
-    /// The requests that could not be sent, and those that came back, with whether they are to wait.
+    /// The requests that could not be sent, and below them those that came back, each with the information whether it has to
+    /// wait.
     waiting: VecDeque<Routed>,
     retries: Vec<(Routed, bool)>,
     fences: Vec<(Handle, usize, bool)>,
-    /// The connections that keep the slots true, as the cache was told last.
+    /// The connections that invalidate the slots, as the cache was told last.
     told: Vec<(u16, u32)>,
     now_ms: u64,
     asked: Vec<Asked>,
-    /// Writes of the client's own that are not answered.
+    /// The client's own writes that are not answered.
     writes: Vec<(Key, usize, Handle)>,
     written: usize,
     bytes_max: usize,
-    /// The rarity of writes, and of moving slots.
+    /// The rarity of writes, and below it that of moving slots.
     calm: usize,
     rest: usize,
 }
@@ -133,7 +134,7 @@ impl World {
         world
     }
 
-    /// A node with a connection to be made, and nothing on it.
+    /// Creates a node, without an open connection.
     fn node(tracking: &Arc<Tracking>, node: usize, fault: Fault) -> Node {
         let connection = match fault {
             Fault::IgnoresOwners => Connection::new(Arc::clone(tracking), 1),
@@ -176,7 +177,7 @@ impl World {
                 let mut routed = self.routed(key.0, &bytes, name);
                 let read = Box::new(Read::new(nobody, place, target, opts_in));
                 routed.attach_read(read, requests_of(wanted, opts_in).into());
-                // The task may have its turn between the look and the sending.
+                // The cluster's task may get a turn between the look-up and the sending.
                 if self.dice.roll(4) == 0 {
                     self.turn();
                 }
@@ -200,7 +201,7 @@ impl World {
         self.writes.push((key, number, handle));
     }
 
-    /// Sends a request, or leaves it to the task.
+    /// Sends a request to the owner of its slot, or leaves it to the cluster's task.
     fn send(&mut self, routed: Routed) {
         if let Some(routed) = self.send_to_owner(routed) {
             self.waiting.push_back(routed);
@@ -254,11 +255,11 @@ impl World {
 
     fn take_back(&mut self, mut routed: Routed, why: &Error) {
         routed.ask(false);
-        // The task keeps the order of requests that are sent again; no caller may read the old value once they are answered.
+        // The task keeps the order of requests that are sent again. Once they are answered, no caller may read the old value.
         if let ["SET", _, note] = words_of(&routed.bytes)[..] {
             self.history.put_off(note.trim_start_matches('w').parse().expect("a number"));
         }
-        // From now on its time is its own, as it is with the task.
+        // From now on the request has its own timeout, as it has with the real task.
         if !routed.is_due {
             (routed.at_ms, routed.is_due) = (routed.at_ms.wrapping_add(LIMIT_MS), true);
         }
@@ -284,7 +285,7 @@ impl World {
         }
     }
 
-    /// As `send_to_owner`: the cache is told behind the sending.
+    /// Sends a request again as `send_to_owner` does, and tells the cache of its writes after the sending.
     fn send_again(&mut self, routed: Routed) -> Option<Routed> {
         let bytes = Arc::clone(&routed.bytes);
         let left = self.send_to_owner(routed);
@@ -294,7 +295,8 @@ impl World {
         left
     }
 
-    /// A slot is this node's, as far as is known: it is held until the last one has answered all.
+    /// Notes that a slot belongs to this node, as far as the client knows, and holds the slot until its last owner has
+    /// answered all calls.
     fn moved(&mut self, group: usize, to: usize) {
         let before = std::mem::replace(&mut self.views[group].owner, to);
         if before != to && self.nodes[before].is_open {
@@ -326,7 +328,7 @@ impl World {
         self.told = numbers;
     }
 
-    /// Does as `tell` for a cache that ignores owners.
+    /// Raises the floors of held slots as if the cache knew of their moves, for the fault that ignores owners.
     fn tell_without_owners(&mut self) {
         for group in (0..GROUPS).filter(|&group| self.views[group].holds > 0) {
             let versions = self.history.versions(|(_, name)| group_of(name) == group);
@@ -367,14 +369,14 @@ impl World {
         }
         for (key, number, handle) in self.writes.extract_if(.., |(_, _, handle)| handle.is_done()) {
             let Ok(payload) = handle.take() else { panic!("it was done") };
-            // A caller that has the answer reads its own write, however often it was sent.
+            // A caller with the answer to its write must then read its own write, however often it was sent.
             if payload.frame().is_ok() {
                 self.history.answered(&key, number);
             }
         }
     }
 
-    /// Lets everything come to its end.
+    /// Delivers all bytes, and checks that every caller is answered.
     fn finish(mut self) -> CacheStats {
         let is_idle = |node: &Node| node.pipe.is_idle() && node.reply_reader.pending.is_empty() && node.is_open;
         let is_over = |world: &Self| {

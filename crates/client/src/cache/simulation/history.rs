@@ -25,25 +25,25 @@ impl State {
     }
 }
 
-/// The least that a read may see.
+/// The oldest versions that a read may return.
 #[derive(Clone, Copy)]
 pub(super) struct Least {
-    /// The version that had been heard of.
+    /// The version of the last invalidation that had arrived when the read began.
     floor: usize,
-    /// The last write of the client's own before it, and whether that was answered.
+    /// The client's last own write before the read, and whether it was answered.
     own: Option<(usize, bool)>,
 }
 
-/// All keys; where in its states one stands is a version.
+/// The states of all keys. The index of a state among those of its key is its version.
 #[derive(Default)]
 pub(super) struct History {
     states: BTreeMap<Key, Vec<State>>,
-    /// The versions that the client's own writes have made.
+    /// The versions that the client's own writes have made, by the numbers of the writes.
     own: BTreeMap<usize, usize>,
-    /// The last known state of each key: no older one may be read.
+    /// The last version of each key for which an invalidation has arrived: no older version may be read.
     floors: BTreeMap<Key, usize>,
     last_own: BTreeMap<Key, (usize, bool)>,
-    /// Writes that came back, and were sent again.
+    /// The client's own writes that came back and were sent again.
     unordered: BTreeSet<usize>,
 }
 
@@ -58,18 +58,18 @@ impl History {
         self.states(key).last().cloned().expect("there is always one")
     }
 
-    /// Everything is gone that is meant.
+    /// Removes the keys that the predicate selects.
     pub(super) fn flush(&mut self, is_meant: impl Fn(&Key) -> bool) {
         self.states.iter_mut().filter(|(key, _)| is_meant(key)).for_each(|(_, states)| states.push(State::GONE));
     }
 
-    /// The present versions of the keys that are meant.
+    /// Returns the present versions of the keys that the predicate selects.
     pub(super) fn versions(&self, is_meant: impl Fn(&Key) -> bool) -> Vec<(Key, usize)> {
         let meant = self.states.iter().filter(|(key, _)| is_meant(key));
         meant.map(|(key, states)| (key.clone(), states.len() - 1)).collect()
     }
 
-    /// These versions were heard of.
+    /// Notes that invalidations of these versions have arrived.
     pub(super) fn raise_floors(&mut self, versions: Vec<(Key, usize)>) {
         for (key, version) in versions {
             let floor = self.floors.entry(key).or_default();
@@ -77,32 +77,32 @@ impl History {
         }
     }
 
-    /// The client has sent this write of its own, and its later reads must see it.
+    /// Notes that the client has sent this own write: its later reads must see it.
     pub(super) fn sent(&mut self, key: Key, number: usize) {
         self.last_own.insert(key, (number, false));
     }
 
-    /// It was answered.
+    /// Notes that an own write was answered.
     pub(super) fn answered(&mut self, key: &Key, number: usize) {
         self.last_own.entry(key.clone()).and_modify(|last| last.1 |= last.0 == number);
     }
 
-    /// It came back: nothing is promised of it until it is answered.
+    /// Notes that an own write came back: until it is answered, later reads need not see it.
     pub(super) fn put_off(&mut self, number: usize) {
         self.unordered.insert(number);
     }
 
-    /// A write of the client's own was executed.
+    /// Notes that an own write was executed, and the version that it made.
     pub(super) fn executed(&mut self, number: usize, version: usize) {
         self.own.insert(number, version);
     }
 
-    /// The least that a read may see which begins now.
+    /// Returns the oldest versions that a read may return if it begins now.
     pub(super) fn least(&self, key: &Key) -> Least {
         Least { floor: self.floors.get(key).copied().unwrap_or(0), own: self.last_own.get(key).copied() }
     }
 
-    /// Whether a read may see this.
+    /// Asserts that a read may return this reply.
     pub(super) fn check(&self, key: &Key, least: Least, payload: &Payload, is_hit: bool, now_ms: u64) {
         let floor = least.floor;
         let own = least.own.filter(|(own, is_answered)| *is_answered || !self.unordered.contains(own));
@@ -115,7 +115,8 @@ impl History {
                 let version = version.unwrap_or_else(|| panic!("{key:?} never was {text}"));
                 assert!(version >= floor, "{key:?} was read as {text}, and version {floor} had been heard of");
                 assert!(version >= own, "{key:?} was read as {text} behind its own write {own}");
-                // A value that was overwritten goes when its invalidation arrives, as any other does.
+                // A value that was overwritten after its deadline is removed when its invalidation arrives, as any other
+                // value is. So only the last version can be late.
                 let is_late = is_hit && version == states.len() - 1 && states[version].is_over(now_ms);
                 assert!(!is_late, "{text} was read here when its time was over");
             }
@@ -125,7 +126,7 @@ impl History {
                 assert!(!was_there, "{key:?} was read as nothing behind version {floor}, and its own write {own}");
             }
             Ok(other) => panic!("another's answer: {other:?}"),
-            // It was told that it was lost, or that its time was up.
+            // The caller got an error: the read was lost, or timed out.
             Err(_) => {}
         }
     }

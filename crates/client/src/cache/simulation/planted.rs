@@ -1,7 +1,7 @@
 //! Planted faults that the simulation has to find, to show that it would: each breaks one rule of the cache.
 //!
-//! A fault stands between the cache and the reader of replies, and gives the cache wrong or no notice of events. A run
-//! without one is the test; a run with one must fail.
+//! A fault stands between the cache and the reader of replies, and passes wrong events to the cache, or none. A run without a
+//! fault is the test; a run with one must fail.
 
 use super::super::shards::faults::Overtaken;
 use super::super::tracking::Connection;
@@ -10,29 +10,29 @@ use crate::pipe::cached_read::{Answer, Cache, KeyLifetime, ReadId};
 use crate::pipe::slot::Completions;
 use crate::sys::lock::Mutex;
 
-/// The planted fault.
+/// The planted fault of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
     None,
-    /// A reply is kept although something was heard of its key after it was asked for.
+    /// A reply is kept although its key was invalidated after the read was sent.
     KeepsOvertaken,
     /// Kept replies stay when the connection is lost.
     StaysAcrossConnections,
-    /// The reply to an older read comes to lie over that to a newer one.
+    /// The reply to an older read replaces the reply to a newer read.
     KeepsOlder,
-    /// The caller's own writes are left to the server.
+    /// The caller's own writes remove no replies; only the server's report does.
     LeavesOwnWrites,
-    /// A message for all keys is not understood.
+    /// An invalidation of all keys is ignored.
     MissesFlushes,
-    /// How long the key lives is of no interest.
+    /// The time to live of a key is ignored.
     OutlivesKeys,
     /// The present owner of a slot is ignored.
     IgnoresOwners,
-    /// A reply is kept wherever it came from.
+    /// A reply is kept, whichever connection it arrived over.
     KeepsRedirected,
 }
 
-/// The cache as a connection invalidates it, or with the planted fault.
+/// The cache as a connection invalidates it, with the planted fault if there is one.
 pub(super) struct Planted {
     pub(super) connection: Connection,
     fault: Fault,

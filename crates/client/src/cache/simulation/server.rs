@@ -1,4 +1,4 @@
-//! The simulation's server, or a node of a cluster: it works on a history, and has one connection, which tracks.
+//! The simulation's server, or a node of a cluster. It works on a history, and has one connection, with tracking.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -12,14 +12,14 @@ pub(super) struct Server {
     broadcasts: bool,
     caching: bool,
     remembered: HashSet<String>,
-    /// Keys to be told of when the batch is over.
+    /// Keys that are reported as changed at the end of the batch.
     changed: Vec<String>,
-    /// Keys to be told of behind the reply.
+    /// Keys that are reported as changed behind the reply.
     behind: Vec<String>,
     pub(super) down: VecDeque<u8>,
-    /// Bytes that were ever sent on this connection.
+    /// The number of bytes that were sent on this connection.
     sent: u64,
-    /// The messages of the server, and where each ends.
+    /// The invalidations that the server has sent, each with the offset of its end among the sent bytes.
     said: VecDeque<(u64, Vec<(Key, usize)>)>,
 }
 
@@ -34,7 +34,7 @@ impl Server {
         self.sent += bytes.len() as u64;
     }
 
-    /// The versions that were said of among the bytes up to here.
+    /// Takes the versions of the invalidations that end within this many bytes.
     pub(super) fn said_until(&mut self, taken: u64) -> Vec<(Key, usize)> {
         let mut versions = Vec::new();
         while let Some((_, more)) = self.said.pop_front_if(|(end, _)| *end <= taken) {
@@ -53,13 +53,13 @@ impl Server {
         self.said.push_back((self.sent, versions));
     }
 
-    /// A batch is over.
+    /// Ends a batch: reports the keys that have changed in it.
     pub(super) fn say_changed(&mut self, history: &History) {
         let changed: HashSet<String> = std::mem::take(&mut self.changed).into_iter().collect();
         self.say(history, &changed.into_iter().collect::<Vec<_>>());
     }
 
-    /// All keys that are meant are gone.
+    /// Removes all keys that the predicate selects, and sends an invalidation of all keys.
     pub(super) fn flush(&mut self, history: &mut History, is_meant: impl Fn(&Key) -> bool) {
         history.flush(&is_meant);
         self.remembered.clear();
@@ -70,7 +70,7 @@ impl Server {
         }
     }
 
-    /// A key has changed here.
+    /// Notes that a key has changed on this server.
     fn changed(&mut self, history: &History, name: &str, is_own: bool) {
         if self.broadcasts {
             self.changed.push(name.to_owned());
@@ -110,7 +110,7 @@ impl Server {
         state
     }
 
-    /// Something that is written by others, or by the client: the next version, in words that name it.
+    /// Writes a value, by another client or by this one. The value names its version.
     pub(super) fn write(
         &mut self,
         history: &mut History,

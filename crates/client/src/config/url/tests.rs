@@ -200,7 +200,7 @@ fn no_error_repeats_a_possible_password() {
             let url = shape.replace('S', secret);
             match read(&url) {
                 Ok(config) => assert!(!format!("{config:?}").contains("hunter2"), "{url}: {config:?}"),
-                // A word that stands alone where an option's name belongs is shown as one.
+                // A word that stands alone in an option's place is shown in the error as an option's name.
                 Err(_) if shape == "redis://h?S" => {}
                 Err(error) => assert!(!format!("{error} {error:?}").contains("hunter2"), "{url}: {error}"),
             }

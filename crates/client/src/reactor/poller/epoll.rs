@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use crate::reactor::state::{NOBODY, Readiness};
 use crate::sys::{Event, timespec};
 
-/// Events that one wait returns at most.
+/// The largest number of events that one wait returns.
 const EVENTS_MAX: usize = 256;
 
 const ARMED: EventFlags = EventFlags::IN.union(EventFlags::OUT).union(EventFlags::RDHUP).union(EventFlags::ET);
@@ -37,7 +37,7 @@ impl Events {
         Self(Vec::with_capacity(EVENTS_MAX))
     }
 
-    /// Whether nothing was found.
+    /// Returns whether the wait reported no event.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -58,7 +58,7 @@ impl Events {
 impl Poller {
     pub(crate) fn new() -> io::Result<Self> {
         let (epoll, event) = (epoll::create(CreateFlags::CLOEXEC)?, Event::new()?);
-        // Each time that it is raised is reported once, so it need not be cleared.
+        // Each raising of the event is reported once (edge-triggered), so it need not be cleared.
         epoll::add(&epoll, &event, EventData::new_u64(NOBODY), EventFlags::IN | EventFlags::ET)?;
         Ok(Self { epoll, event })
     }
@@ -81,23 +81,24 @@ impl Poller {
         Ok(epoll::modify(&self.epoll, stream, EventData::new_u64(number), ARMED)?)
     }
 
-    /// Reports nothing but its end.
+    /// Stops the reports of a stream, except that of its end.
     pub(crate) fn disarm(&self, stream: &impl AsFd, number: u64) -> io::Result<()> {
         Ok(epoll::modify(&self.epoll, stream, EventData::new_u64(number), DISARMED)?)
     }
 
-    /// Reports nothing of it any more. A descriptor of the same stream in a forked process would otherwise keep it here.
+    /// Stops all reports of a stream. A descriptor of the same stream in a forked process would otherwise keep it registered
+    /// here.
     pub(crate) fn remove(&self, stream: &impl AsFd) {
-        // It fails only when it was never entered.
+        // This fails only if the stream was never added.
         let _ = epoll::delete(&self.epoll, stream);
     }
 
-    /// Waits until something happens, or for this long.
+    /// Waits until an event arrives, or for this long.
     pub(crate) fn wait(&self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
         let mut timeout = timeout.map(timespec);
         if let Some(short) = timeout.filter(|timeout| timeout.tv_sec == 0 && (1..1_000_000).contains(&timeout.tv_nsec))
         {
-            // The wait itself counts milliseconds on older kernels.
+            // The timeout of epoll_wait is in milliseconds on older kernels, so a shorter wait polls the epoll descriptor.
             match poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&short)) {
                 Ok(0) | Err(Errno::INTR) => return Ok(()),
                 Ok(_) => timeout = Some(timespec(Duration::ZERO)),

@@ -1,4 +1,4 @@
-//! How the system reports events: twins with the same calls, chosen here.
+//! The system's report of events: twins with the same calls, of which one is chosen here.
 
 #[cfg(all(target_os = "linux", not(sleeve_portable)))]
 mod epoll;
@@ -10,5 +10,5 @@ pub(super) use epoll::{Events, Poller};
 #[cfg(not(all(target_os = "linux", not(sleeve_portable))))]
 pub(super) use poll::{Events, Poller};
 
-/// Whether an arrival is reported once, and not for as long as it is unread.
+/// True if an arrival is reported once, and not for as long as it is unread.
 pub(super) const REPORTS_ONCE: bool = cfg!(all(target_os = "linux", not(sleeve_portable)));

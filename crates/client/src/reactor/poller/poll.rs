@@ -23,7 +23,7 @@ pub(crate) struct Poller {
 
 /// A socket that is watched.
 struct Entry {
-    /// As its task knows it.
+    /// The descriptor by which the task knows the socket.
     known_as: RawFd,
     stream: OwnedFd,
     number: u64,
@@ -39,7 +39,7 @@ impl Events {
         Self(Vec::new())
     }
 
-    /// Whether nothing was found.
+    /// Returns whether the wait reported no event.
     #[cfg(all(test, any(not(target_os = "linux"), sleeve_portable)))]
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -80,7 +80,7 @@ impl Poller {
         Ok(())
     }
 
-    /// Reports nothing but its end.
+    /// Stops the reports of a stream, except that of its end.
     pub(crate) fn disarm(&self, stream: &impl AsFd, _number: u64) -> io::Result<()> {
         self.look_for(stream, PollFlags::empty());
         Ok(())
@@ -93,13 +93,13 @@ impl Poller {
         }
     }
 
-    /// Reports nothing of it any more.
+    /// Stops all reports of a stream.
     pub(crate) fn remove(&self, stream: &impl AsFd) {
         let known_as = stream.as_fd().as_raw_fd();
         self.entries.lock().retain(|entry| entry.known_as != known_as);
     }
 
-    /// Waits until something happens, or for this long.
+    /// Waits until an event arrives, or for this long.
     pub(crate) fn wait(&self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
         let mut entries = self.entries.lock();
         let timeout = timeout.map(timespec);

@@ -14,25 +14,27 @@ use rustix::thread::futex::{self, Flags, Timespec};
 
 use crate::sys::timespec;
 
-/// A value that one thread at a time may touch.
+/// A value that one thread at a time may use.
 pub(crate) type Mutex<T> = lock_api::Mutex<RawFutex, T>;
 
-/// The right to touch it, until this is dropped.
+/// The right to use the value, until this guard is dropped.
 pub(crate) type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawFutex, T>;
 
 const FREE: u32 = 0;
 const TAKEN: u32 = 1;
-/// Taken, and its release wakes a sleeping thread.
+/// The mutex is taken, and its release has to wake a sleeping thread.
 const CONTENDED: u32 = 2;
 
-/// How often one looks at a taken mutex before he sleeps: most are held for less time than a system call takes.
+/// The number of times that a thread checks a taken mutex before it sleeps: most are held for less time than a system call
+/// takes.
 const LOOKS_MAX: u32 = 100;
 
 /// The state of a mutex.
 pub(crate) struct RawFutex(AtomicU32);
 
-// SAFETY: only the thread that changed the word from free to another value holds it, and only the holder makes it free again.
-// The holder's writes are visible to the next one: it releases with Release, and takes with Acquire.
+// SAFETY: only the thread that changed the word from free to another value holds the mutex, and only the holder makes it free
+// again. The holder's writes are visible to the next holder: the release is a store with Release, and taking it is a load
+// with Acquire.
 unsafe impl RawMutex for RawFutex {
     const INIT: Self = Self(AtomicU32::new(FREE));
 
@@ -59,13 +61,13 @@ unsafe impl RawMutex for RawFutex {
 }
 
 impl RawFutex {
-    /// Takes it when it is free.
+    /// Waits until the mutex is free, and takes it.
     #[cold]
     fn wait(&self) {
         for _ in 0..LOOKS_MAX {
             match self.0.load(Ordering::Relaxed) {
                 FREE if self.try_lock() => return,
-                // Others sleep already, so it takes longer.
+                // Other threads sleep at the mutex already, so it is held for long.
                 CONTENDED => break,
                 _ => hint::spin_loop(),
             }
@@ -78,17 +80,19 @@ impl RawFutex {
     }
 }
 
-/// Lets threads wait, with a mutex released meanwhile, until another says that something has changed.
+/// A condition variable: a thread waits, with its mutex released, until another thread notifies it that the state has
+/// changed.
 #[derive(Debug, Default)]
 pub(crate) struct Condvar {
-    /// Another one after each notification, so that none is missed between the release of the mutex and the sleep.
+    /// A number that each notification changes, so that a thread misses no notification between the release of the mutex and
+    /// its sleep.
     sequence: AtomicU32,
     /// The number of waiting threads. It grows under the mutex, so a thread that has changed state under the same mutex sees
     /// all that began to wait before; without waiting threads a notification is one load.
     waiting: AtomicU32,
 }
 
-/// Whether a wait has ended because its time was up.
+/// The outcome of a wait: true if it has ended because its deadline has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WaitTimeoutResult(bool);
 
@@ -103,19 +107,19 @@ impl Condvar {
         Self { sequence: AtomicU32::new(0), waiting: AtomicU32::new(0) }
     }
 
-    /// Waits for a notification, or for nothing at all.
+    /// Waits for a notification. The wait may also end without one.
     pub(crate) fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
         self.wait_with(guard, || None);
     }
 
-    /// As `wait`, but for no longer than until then.
+    /// Waits as `wait` does, but no longer than until this time.
     pub(crate) fn wait_until<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, until: Instant) -> WaitTimeoutResult {
         // The kernel counts on the clock that `Instant` reads. It may be asked for less than the whole time.
         let is_over = self.wait_with(guard, || Some(timespec(until.saturating_duration_since(Instant::now()))));
         WaitTimeoutResult(is_over && Instant::now() >= until)
     }
 
-    /// Whether the time was up that this says.
+    /// Waits with a timeout, and returns whether it has passed.
     fn wait_with<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, timeout: impl FnOnce() -> Option<Timespec>) -> bool {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let sequence = self.sequence.load(Ordering::Relaxed);
@@ -145,8 +149,8 @@ impl Condvar {
     }
 }
 
-/// Sleeps at a word that still has this value, until it is woken or the time is up, which is told. It may also return for
-/// nothing: for a signal, or because the word has changed.
+/// Sleeps while the word has this value, until a wake-up. Returns whether the timeout has passed. It may also return early:
+/// for a signal, or because the word has changed.
 fn sleep(word: &AtomicU32, value: u32, timeout: Option<&Timespec>) -> bool {
     futex::wait(word, Flags::PRIVATE, value, timeout) == Err(Errno::TIMEDOUT)
 }
@@ -154,6 +158,6 @@ fn sleep(word: &AtomicU32, value: u32, timeout: Option<&Timespec>) -> bool {
 /// Wakes up to so many of the threads that sleep at a word.
 #[cold]
 fn wake(word: &AtomicU32, threads_max: u32) {
-    // It fails only if the word's memory is gone, freed by the next holder of the mutex: then no thread sleeps there.
+    // The call fails only if the word's memory was freed by the next holder of the mutex; then no thread sleeps there.
     let _ = futex::wake(word, Flags::PRIVATE, threads_max);
 }

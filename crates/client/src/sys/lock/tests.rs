@@ -1,4 +1,4 @@
-//! The locks under threads: nothing is lost, no notification is missed, and time is up when it is.
+//! Tests of the locks with several threads: no update is lost, no notification is missed, and a wait ends at its deadline.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use super::{Condvar, Mutex, MutexGuard, RwLock};
 const THREADS: u64 = 4;
 const ROUNDS: u64 = if cfg!(miri) { 50 } else { 50_000 };
 
-/// So long that only a wake-up ends it.
+/// A timeout so long that only a wake-up ends the wait.
 const LONG: Duration = Duration::from_secs(3600);
 
 #[test]
@@ -21,7 +21,7 @@ fn no_addition_of_many_threads_is_lost() {
                     let mut count = count.lock();
                     let before = *count;
                     if round % 64 == 0 {
-                        // The others come to sleep at it.
+                        // The other threads get time to sleep at the mutex.
                         thread::yield_now();
                     }
                     *count = before + 1;
@@ -90,7 +90,7 @@ fn one_notification_wakes_all_waiting_threads() {
                 }
             });
         }
-        // A counted thread sleeps, or is about to, when the lock is free again.
+        // A thread that has counted itself sleeps, or is about to, once the mutex is free again.
         while state.lock().0 < THREADS {
             thread::yield_now();
         }

@@ -1,4 +1,4 @@
-//! The nodes of a simulated cluster, which slots each of them has, and the network to it.
+//! The nodes of a simulated cluster, the slots that each of them has, and the network between the client and the nodes.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(super) struct Node {
     pub(super) reply_reader: ReplyReader,
     pub(super) cache: Arc<Planted>,
     pub(super) number: u32,
-    /// Whether the connection is there, or to be made.
+    /// True if the connection is open; false if it is yet to be made.
     pub(super) is_open: bool,
     pub(super) server: Server,
     pub(super) is_asking: bool,
@@ -40,7 +40,7 @@ pub(super) struct SlotState {
     pub(super) owner: usize,
     /// Its last owner.
     pub(super) before: usize,
-    /// Whither it is on its way.
+    /// The node to which the slot is being moved.
     pub(super) to: Option<usize>,
     /// The keys that have moved already.
     pub(super) moved: HashSet<String>,
@@ -54,7 +54,7 @@ impl SlotState {
 
 /// The work of the nodes, and the network.
 impl World {
-    /// Others write, keys' times are over, slots move.
+    /// Lets other clients write, keys expire, and slots move.
     pub(super) fn others(&mut self) {
         let key = self.key();
         let has = self.slots[group_of(&key.1)].has(&key.1);
@@ -77,10 +77,11 @@ impl World {
         }
     }
 
-    /// A slot begins to move, or a key of it does, or it is there; or it is elsewhere at once, as behind a failover.
+    /// Takes a step in the move of a slot: begins a move, moves a key, or ends the move. Or it moves the slot at once, as a
+    /// failover does.
     pub(super) fn migrate(&mut self) {
         let (group, is_told) = (self.dice.roll(GROUPS), self.dice.roll(2) == 0);
-        // Half of them go back to where they were.
+        // Half of the moves lead back to the slot's last owner.
         let node = if self.dice.roll(2) == 0 { self.slots[group].before } else { self.dice.roll(NODES) };
         let keys: Vec<String> = (0..KEYS).map(|number| name_of(group, number)).collect();
         let (owner, to) = (self.slots[group].owner, self.slots[group].to);
@@ -114,7 +115,7 @@ impl World {
         node.pipe.wrote(bytes, count);
     }
 
-    /// The node executes the whole requests among the next bytes, and others' commands between them.
+    /// Lets a node execute the whole requests among the next bytes, and commands of other clients between them.
     pub(super) fn serve(&mut self, number: usize) {
         for _ in 0..self.dice.roll(8) {
             if self.dice.roll(4 * self.calm) == 0 {
@@ -132,7 +133,7 @@ impl World {
         let is_asking = std::mem::replace(&mut self.nodes[number].is_asking, words == ["ASKING"]);
         let refusal = match words {
             ["GET" | "SUBSTR" | "PTTL", name, ..] => self.refusal(number, name, is_asking, 10 * self.rest),
-            // Writes are told to try again more often: few of them fall into the time in which that matters.
+            // Writes get TRYAGAIN more often than reads, because few writes arrive in the time in which it matters.
             ["SET", name, ..] => self.refusal(number, name, is_asking, 3),
             _ => None,
         };
@@ -144,8 +145,8 @@ impl World {
         }
     }
 
-    /// Returns why a node does not execute a request about this key, if it does not; with this rarity it just says that it
-    /// may work later.
+    /// Returns the error with which a node refuses a request about this key, if it does; with the rarity `seldom` it replies
+    /// that the client is to try again later.
     fn refusal(&mut self, node: usize, name: &str, is_asking: bool, seldom: usize) -> Option<String> {
         let (state, slot) = (&self.slots[group_of(name)], slot_of(name.as_bytes()));
         let has = state.has(name);
