@@ -1,13 +1,13 @@
 //! Changes of keys, with their notices, events and effects.
 //!
-//! A command that sets, replaces or removes a key as a whole gives the notice by that. A command that changes a collection
-//! gives it with [`Cx::changed`]. As in Redis a use is counted once for each look: a command that has looked already changes
-//! the entry that it has seen (`_seen`).
+//! A command that sets, replaces or removes a key as a whole gives the notice by doing so. A command that changes a
+//! collection gives it with [`Cx::changed`]. As in Redis a use is counted once for each look: a command that has looked at a
+//! key already uses the functions ending in `_seen`, which count no second use.
 //!
-//! Between `begin` and `end` (`execute`) a command notes its changes, and records the effect as other commands where
-//! its request would not do; otherwise `end` records the request as it came. The effects of one command, transaction or
-//! script are one piece, which goes to the journal before the locks of the changed keys are given back, so the journal has
-//! them in the order in which they happened. The executing thread.
+//! Between `begin` and `end` (`execute`) a command notes its changes. If its request would not do as the record of its
+//! effect, it records other commands instead; otherwise `end` records the request as it came. The effects of one command,
+//! transaction or script are one piece, which goes to the journal before the locks of the changed keys are given back, so the
+//! journal has them in the order in which they happened. All of this runs on the executing thread.
 
 use std::ops::Range;
 
@@ -28,7 +28,7 @@ use crate::engine::keyspace::key_clock;
 use crate::request::error::Error;
 use crate::request::{Key, Request};
 
-/// Elements that one effect names at most, where there could be any number.
+/// The most elements that one effect names. A command with more of them records several effects.
 pub const ELEMENTS_MAX: usize = 1_000;
 
 impl Cx<'_> {
@@ -41,7 +41,7 @@ impl Cx<'_> {
         self.replaced(key, replaced);
     }
 
-    /// Sets a key as [`Cx::set`] does, where a look at the key has renewed its access clock already.
+    /// Sets a key as [`Cx::set`] does, if the command has looked at the key and so renewed its access clock already.
     pub fn set_seen(&mut self, key: Key<'_>, value: &Value<'_>, deadline: Deadline) {
         let (database, moment) = (self.state.database as usize, self.moment());
         let renew = replacement(self, moment.clock, true);
@@ -50,7 +50,7 @@ impl Cx<'_> {
     }
 
     /// Puts a collection under a key, in place of any value there, or removes the key if the collection is empty: for the
-    /// commands that store a result. Returns whether there is a key now.
+    /// commands that store a result. Returns whether the key exists now.
     pub fn set_collection<C: Collection>(&mut self, key: Key<'_>, collection: C) -> bool {
         if collection.is_empty() {
             self.remove(key, Opt::LazyfreeLazyServerDel);
@@ -77,27 +77,28 @@ impl Cx<'_> {
         }
     }
 
-    /// Removes a key; returns whether it was there. An expired one was not. The option says whether large values are freed on
-    /// another thread.
+    /// Removes a key; returns whether it was there. An expired key was not. The option `is_lazy` says whether large values
+    /// are freed on another thread.
     pub fn remove(&mut self, key: Key<'_>, is_lazy: Opt) -> bool {
         self.take_off(Cause::Command, key).map(|garbage| self.free(garbage, is_lazy)).is_some()
     }
 
-    /// Frees the value that a key has left, on another thread if it is large and the option says so.
+    /// Frees the value of a key that was removed or replaced, on another thread if the value is large and the option says so.
     #[inline]
     pub fn free(&self, garbage: Garbage, is_lazy: Opt) {
         self.engine.keyspace.lazy_free.now_or_later(garbage, self.engine.config.flag(is_lazy));
     }
 
-    /// Removes a key as [`Cx::remove`] does, where the removal may be part of another change. The caller frees the value that
-    /// the key leaves.
+    /// Removes a key as [`Cx::remove`] does, if the removal may be part of another change. The caller frees the returned
+    /// value.
     pub fn take_off(&mut self, cause: Cause<'_>, key: Key<'_>) -> Option<Garbage> {
         let garbage = self.remove_live(key)?;
         self.tell(cause, self.state.database, key);
         Some(garbage)
     }
 
-    /// Takes a key out; returns its value, to be freed. An expired one was not there. The caller notes the change.
+    /// Takes a key out; returns its value, to be freed, or None if the key was missing or expired. The caller notes the
+    /// change.
     #[inline]
     fn remove_live(&mut self, key: Key<'_>) -> Option<Garbage> {
         self.expire_due_fields(key);
@@ -115,8 +116,8 @@ impl Cx<'_> {
         }
     }
 
-    /// Changes the collection of a key, which is made first if the key is missing. One that is left empty is removed with its
-    /// key. The caller reports its changes with [`Cx::changed`].
+    /// Changes the collection of a key, which is made first if the key is missing. If the collection is empty afterwards, the
+    /// key is removed. The caller reports its changes with [`Cx::changed`].
     pub fn update<C: Collection, R>(
         &mut self,
         key: Key<'_>,
@@ -139,7 +140,7 @@ impl Cx<'_> {
         Ok(updated)
     }
 
-    /// Changes the collection of a key; None when the key is missing. See [`Cx::update`].
+    /// Changes the collection of a key; returns None if the key is missing. See [`Cx::update`].
     pub fn update_present<C: Collection, R>(
         &mut self,
         key: Key<'_>,
@@ -149,7 +150,8 @@ impl Cx<'_> {
         self.update_renewing(key, renew, change)
     }
 
-    /// Changes a collection as [`Cx::update_present`] does, where a look at the key has renewed its access clock already.
+    /// Changes a collection as [`Cx::update_present`] does, if the command has looked at the key and so renewed its access
+    /// clock already.
     pub fn update_seen<C: Collection, R>(
         &mut self,
         key: Key<'_>,
@@ -182,8 +184,8 @@ impl Cx<'_> {
         }
     }
 
-    /// Returns the entry of a key, to be changed; a key that is missing is first set to `value`. The caller has looked at the
-    /// key, which has renewed its access clock.
+    /// Returns the entry of a key, to be changed; a missing key is first set to `value`. The caller has looked at the key,
+    /// which has renewed its access clock.
     #[inline]
     pub fn edit_or_insert(&mut self, key: Key<'_>, value: &Value<'_>) -> EntryMut<'_> {
         self.expire_due_fields(key);
@@ -204,8 +206,8 @@ impl Cx<'_> {
 
 /// Changing keys of any database.
 impl Cx<'_> {
-    /// Puts a value with its deadline and clock under a key of any database, in place of any value there. The caller has
-    /// looked at the key ([`Cx::peek`]), so an expired one is gone and reported.
+    /// Puts a value with its deadline and access clock under a key of any database, in place of any value there. The caller
+    /// has looked at the key ([`Cx::peek`]), so an expired key was removed and reported.
     pub fn put(&mut self, database: u32, key: Key<'_>, entry: OwnedEntry) {
         if let Some(at_ms) = entry.deadline {
             self.deadline_given(database, key, at_ms);
@@ -225,10 +227,10 @@ impl Cx<'_> {
     }
 }
 
-/// Changing whole databases, with all shards locked. How many changes that is the caller counts.
+/// Changing whole databases, with all shards locked. The caller counts the changes.
 impl Cx<'_> {
     /// Empties databases, and reports it. Their contents are freed when the locks have been given back, unless `elsewhere`
-    /// takes them away; returns how many keys there were.
+    /// takes them away. Returns the number of keys that were removed.
     pub fn flush(
         &mut self,
         databases: Range<usize>,
@@ -254,7 +256,8 @@ impl Cx<'_> {
         self.locks.for_each(|shard| shard.swap(one, other));
     }
 
-    /// Reports that all keys of these databases are about to go, and that those of another one, if any, take their place.
+    /// Reports that all keys of these databases are about to be removed, and that those of the database `successor`, if any,
+    /// take their place.
     fn tell_all(&mut self, turnover: Turnover, databases: Range<usize>, successor: Option<usize>) {
         let (engine, locks, now_ms) = (self.engine, &mut self.locks, self.now.wall_ms());
         let databases = databases.start as u32..databases.end as u32;
@@ -289,15 +292,16 @@ impl Cx<'_> {
         self.tell(Cause::Command, self.state.database, key);
     }
 
-    /// Reports that a key of the selected database has changed, which counts so often: once for each element, as in Redis.
+    /// Reports that a key of the selected database has changed, and counts `count` changes: one for each element, as in
+    /// Redis.
     #[inline]
     pub fn changed_by(&mut self, key: Key<'_>, count: usize) {
         self.tell(Cause::Uncounted, self.state.database, key);
         self.pending.changes += count as u64;
     }
 
-    /// Notes that a key has been given a deadline, by a client or by an applied stream or AOF: on a replica only this note
-    /// tells of a deadline that a client has given.
+    /// Notes that a key has been given a deadline, by a client or by an applied stream or AOF. On a replica, only this note
+    /// tells the deadlines that its own clients have given from those of the primary.
     #[inline]
     pub fn deadline_given(&self, database: u32, key: Key<'_>, at_ms: i64) {
         let replication = &self.engine.replication;
@@ -306,7 +310,7 @@ impl Cx<'_> {
         }
     }
 
-    /// Counts `count` changes that are reported in other ways, or that no client is notified of.
+    /// Counts `count` changes that are reported in other ways, or of which no client is notified.
     pub fn changed_many(&mut self, count: u64) {
         self.pending.changes += count;
     }
@@ -332,7 +336,7 @@ impl Cx<'_> {
         self.record_with(effect, std::iter::empty());
     }
 
-    /// Records an effect as [`Cx::record`] does, where more words follow.
+    /// Records an effect as [`Cx::record`] does; the arguments are those of `head`, then those of `rest`.
     pub fn record_with<'w>(&mut self, head: &[&[u8]], rest: impl ExactSizeIterator<Item = &'w [u8]>) {
         if let Some(mut words) = self.effect(head.len() + rest.len()) {
             words.bulks(head);
@@ -340,7 +344,8 @@ impl Cx<'_> {
         }
     }
 
-    /// Records an effect of so many words, which the caller writes as bulk strings; nothing if no effects are wanted.
+    /// Begins the record of an effect with `words` arguments, which the caller writes as bulk strings. Returns None if no
+    /// effects are recorded.
     #[inline]
     pub fn effect(&mut self, words: usize) -> Option<Writer<'_>> {
         let recorder = &mut self.locks.recorder;

@@ -32,8 +32,9 @@ pub fn enter_slow(cx: &mut Cx<'_>, request: &Request<'_>, ticks: u64) {
     }
 }
 
-/// Enters a command that began then in the log of large requests or replies, if one of them is. The buffer that the request
-/// lies in may have been large together with the reply, though the request is small.
+/// Enters a command that began at `began_ticks` in the log of large requests or that of large replies, if its request or
+/// reply is large. The caller has only compared the sum of the reply and of the buffer that holds the request, so the request
+/// itself may be small.
 #[cold]
 pub fn note_size(cx: &mut Cx<'_>, request: &Request<'_>, reply_bytes: usize, began_ticks: Option<u64>) {
     if !cx.timer.may_be_large(request.args.extent() + reply_bytes) {
@@ -50,7 +51,7 @@ pub fn note_size(cx: &mut Cx<'_>, request: &Request<'_>, reply_bytes: usize, beg
         (Measure::Request, request.args.multibulk_len(), Opt::LargeRequestBytes, Opt::LargeRequestMaxLen),
         (Measure::Reply, reply_bytes, Opt::LargeReplyBytes, Opt::LargeReplyMaxLen),
     ];
-    // A command that a script runs came in no request.
+    // A command that a script runs came in no request, so only its reply is measured.
     for (measure, bytes, bound, entries_max) in sizes.into_iter().skip(usize::from(cx.timer.is_nested())) {
         if usize::try_from(cx.engine.config.number(bound)).is_ok_and(|bound| bytes >= bound) {
             enter(cx, measure, request, bytes as u64, entries_max);
@@ -58,8 +59,8 @@ pub fn note_size(cx: &mut Cx<'_>, request: &Request<'_>, reply_bytes: usize, beg
     }
 }
 
-/// Counts a command for the keys that it names. The calls of a script count as the script's; a command that waits for a
-/// key is counted for the command that serves it.
+/// Counts a command for the keys that it names (HOTKEYS). The calls of a script count as the script's. A command that waits
+/// for a key is counted when its request is served.
 fn tally(cx: &mut Cx<'_>, request: &Request<'_>, reply_bytes: usize, ticks: u64) {
     let state = &cx.state;
     let is_another_s =

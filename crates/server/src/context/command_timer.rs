@@ -1,8 +1,8 @@
 //! The times of the commands of one batch, by row of the command table.
 //!
-//! Time is counted in the processor's ticks, which take no system call to read, and becomes nanoseconds where it is read. The
-//! clock is read where another command begins than the one before: so a batch of equal commands reads it twice, and the sum
-//! of each row is right all the same. The times go into the counters of the executing thread.
+//! Time is counted in the processor's ticks, which take no system call to read, and becomes nanoseconds when statistics read
+//! it. The ticks are read when a command of another row begins than the one before: so a batch of equal commands reads them
+//! twice, and the sum of each row is right all the same. The times go into the counters of the executing thread.
 
 use sleeve_wire::commands::{Flags, Row};
 
@@ -12,7 +12,7 @@ use crate::engine::observe::stats::Counters;
 use crate::host::clock;
 use crate::request::Request;
 
-/// A command with at most so many arguments that is called fast is so.
+/// The most arguments with which a command that has the flag FAST is taken to be fast.
 const ARGUMENTS_FEW: usize = 64;
 
 /// The most bytes that a multibulk has before its first argument and behind its last.
@@ -23,13 +23,13 @@ const ENDS_BYTES_MAX: usize = 64;
 pub struct CommandTimer {
     /// The row that is being timed, since `ticks`.
     row: Option<&'static Row>,
-    /// The number of its runs since then.
+    /// The number of commands of that row since then.
     calls: u64,
     ticks: u64,
     is_nested: bool,
-    /// Ticks from which on a command may have been slow; 0 has every command looked at.
+    /// The ticks from which on a command is slow; 0 has every command timed by itself.
     slow_ticks: u64,
-    /// Bytes of a request and its reply from which on either may be large.
+    /// The number of bytes, of a request and its reply together, from which on one of them may be large.
     large_bytes: usize,
 }
 
@@ -61,16 +61,17 @@ impl CommandTimer {
         is_other
     }
 
-    /// Returns the time, if that of this very command is needed: for any that could take long by itself, and for every one if
-    /// even short times are asked for. Its row says which could; one that is called fast could with many arguments.
+    /// Returns the present ticks if this command has to be timed by itself: a command that may take long, or any command if
+    /// the bound for slow ones is zero. Commands without the flag FAST may take long, and those with it if they have many
+    /// arguments.
     #[inline]
     pub fn start(&self, request: &Request<'_>) -> Option<u64> {
         let is_short = request.row.flags.contains(Flags::FAST) && request.len() <= ARGUMENTS_FEW;
         (self.slow_ticks == 0 || !is_short).then(clock::ticks)
     }
 
-    /// Returns the ticks of a command that began then, if it was slow. The bounds of now count: the command may have taken
-    /// long, or may itself have changed them.
+    /// Returns how many ticks a command took that began at `began_ticks`, if it was slow. The bounds are read anew: the
+    /// command may have taken long, or may itself have changed them.
     #[inline]
     pub fn slow(&mut self, engine: &Engine, began_ticks: u64) -> Option<u64> {
         let ticks = clock::ticks().wrapping_sub(began_ticks);
@@ -78,7 +79,7 @@ impl CommandTimer {
         (ticks >= self.slow_ticks).then_some(ticks)
     }
 
-    /// Returns whether a request or its reply may be large that have so many bytes together.
+    /// Returns whether a request or its reply may be large, if they have so many bytes together.
     #[inline]
     pub fn may_be_large(&self, bytes: usize) -> bool {
         bytes + ENDS_BYTES_MAX >= self.large_bytes

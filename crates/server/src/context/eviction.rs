@@ -1,8 +1,8 @@
 //! The use of memory, and eviction: making room when `maxmemory` is reached.
 //!
-//! As in Redis, keys are sampled, the best of them are remembered between two evictions, and the best of those is evicted. A
-//! sample comes from one shard, with its lock held for that long only, and so does an eviction; a command that needs much
-//! room gives up after the time that `maxmemory-eviction-tenacity` stands for and leaves the rest to the commands after it.
+//! As in Redis, keys are sampled, the best candidates are remembered between two evictions, and the best of those is evicted.
+//! For each sample and for each eviction, one shard's lock is held for a moment. A command that needs much room gives up
+//! after the time that `maxmemory-eviction-tenacity` stands for, and leaves the rest to the commands after it.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::host::clock::Instant;
 /// The outcome of making room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Room {
-    /// Everything is below the limit.
+    /// The use of memory is below the limit.
     Enough,
     /// Memory is above the limit, but there are more keys that may be evicted.
     Later,
@@ -35,11 +35,11 @@ enum EvictionOutcome {
     Evicted,
     /// The key had gone before, or may not be evicted any more.
     Stayed,
-    /// The keys may not be evicted now.
+    /// No key may be evicted now: during a pause, on a replica, or while an AOF is applied.
     Forbidden,
 }
 
-/// Draws that may fail, because a shard has no such key or none was met, before it is believed that there is none.
+/// The number of draws in vain after which no shard is believed to have a key that may be evicted.
 const TRIES_MAX: usize = 64;
 
 /// Returns the use of memory, seen through the locks that the command holds.
@@ -49,8 +49,7 @@ pub fn memory_use(cx: &mut Cx<'_>) -> MemoryUse {
     cx.engine.memory_use(data_bytes)
 }
 
-/// Weighs all memory anew, where the estimate may be out of date: the parts that are weighed only while `maxmemory` is
-/// set.
+/// Weighs anew the parts of memory that are weighed only while `maxmemory` is set: the estimate of them may be out of date.
 pub fn weigh_all(cx: &mut Cx<'_>) {
     let engine = cx.engine;
     (0..engine.keyspace.store.shards())
@@ -74,8 +73,8 @@ pub(crate) fn make_room(cx: &mut Cx<'_>, bytes_max: u64) -> Room {
     room
 }
 
-/// Evicts until everything takes at most `bytes_max`, as the policy says. Between two commands, as it gives back the
-/// locks of the last one.
+/// Evicts keys by the policy until the use of memory is at most `bytes_max`. It gives back the locks of the last command, so
+/// it may be called only between two commands.
 fn evict_down_to(cx: &mut Cx<'_>, bytes_max: u64) -> Room {
     let engine = cx.engine;
     let policy = engine.config.maxmemory_policy();
@@ -86,7 +85,7 @@ fn evict_down_to(cx: &mut Cx<'_>, bytes_max: u64) -> Room {
         return Room::Nothing;
     }
     if !cx.locks.begin_each_within(Duration::ZERO) {
-        // A script has all shards, or is about to, and no thread waits for them only to evict.
+        // A script holds all shards, or is about to, and no thread waits for them only to evict.
         return Room::Later;
     }
     let began_ns = now_ns(cx);
@@ -121,7 +120,7 @@ fn report(cx: &Cx<'_>, event: &'static str, took_us: u64) {
     }
 }
 
-/// Evicts one key; false if no key may go.
+/// Evicts one key; returns false if there is no key that may be evicted.
 fn evict_one(cx: &mut Cx<'_>, policy: MaxmemoryPolicy) -> bool {
     for _ in 0..TRIES_MAX {
         let candidate = match policy {
@@ -134,7 +133,7 @@ fn evict_one(cx: &mut Cx<'_>, policy: MaxmemoryPolicy) -> bool {
                 false => return false,
             },
         };
-        // A remembered candidate may be gone, or no longer volatile; then the next best is as good.
+        // A remembered candidate may be gone, or may have lost its deadline; then the next best is taken.
         match candidate.map(|candidate| evict(cx, &candidate, policy)) {
             Some(EvictionOutcome::Evicted) => return true,
             Some(EvictionOutcome::Forbidden) => return false,
@@ -144,7 +143,8 @@ fn evict_one(cx: &mut Cx<'_>, policy: MaxmemoryPolicy) -> bool {
     false
 }
 
-/// Samples some keys of each database and remembers the best; false if there are none that may go.
+/// Samples some keys of each database and remembers the best candidates; returns false if there are no keys that may be
+/// evicted.
 fn gather(cx: &mut Cx<'_>, policy: MaxmemoryPolicy) -> bool {
     for _ in 0..cx.engine.config.number(Opt::MaxmemorySamples) {
         let Some(drawn) = draw(cx, policy) else { return false };
@@ -153,8 +153,8 @@ fn gather(cx: &mut Cx<'_>, policy: MaxmemoryPolicy) -> bool {
     true
 }
 
-/// Returns a random key of each database of a random shard that has keys that may be evicted; by chance the draw may be
-/// empty. None if there are no such keys in any shard.
+/// Returns a random key of each database, from a random shard that has keys which may be evicted; by chance the draw may be
+/// empty. Returns None if no shard has such keys.
 fn draw(cx: &mut Cx<'_>, policy: MaxmemoryPolicy) -> Option<Vec<Candidate>> {
     let (engine, now, shards) = (cx.engine, cx.now, cx.engine.keyspace.store.shards());
     let (first, random) = (cx.dice.below(shards), cx.dice.number());
@@ -181,7 +181,7 @@ fn draw(cx: &mut Cx<'_>, policy: MaxmemoryPolicy) -> Option<Vec<Candidate>> {
     are_any.then_some(drawn)
 }
 
-/// Evicts a key, if it is still there and may go. Its value is freed when the shard's lock has been given back.
+/// Evicts a key, if it is still there and may be evicted. Its value is freed when the shard's lock has been given back.
 fn evict(cx: &mut Cx<'_>, candidate: &Candidate, policy: MaxmemoryPolicy) -> EvictionOutcome {
     let (engine, database) = (cx.engine, candidate.database);
     let key = engine.keyspace.store.key(&candidate.name);

@@ -1,13 +1,13 @@
 //! The only way to report that a key changed or vanished, and for whole databases of them.
 //!
 //! For every [`Cause`], [`tell`] notifies all parties that need it: the clients that watch the key (WATCH), those that are
-//! blocked on it (BLPOP and its like), those that have it in a cache of their own (CLIENT TRACKING), the statistics; and
-//! where no command asked for it, keyspace notifications and the journal. A command reports its own events and effects
-//! itself, through the same [`Pending`] (`effects`). Where all keys of a database change at once, [`tell_all`] notifies the
-//! same three kinds of clients.
+//! blocked on it (BLPOP and its like), those that have it in a cache of their own (CLIENT TRACKING), and the statistics. If
+//! no command caused the change, it also publishes the keyspace notification and records the effect in the journal. A command
+//! reports its own events and effects itself, through the same [`Pending`] (`changes`). If all keys of a database change at
+//! once, [`tell_all`] notifies the same three kinds of clients.
 //!
-//! The question whether keys may vanish without a command is answered here too ([`may_vanish`]). All of this is called under
-//! the lock of the key's shard. While no client watches, waits or tracks, a change costs three relaxed loads.
+//! [`may_vanish`] decides whether keys may vanish without a command. All of this is called under the lock of the key's shard.
+//! While no client watches, waits or tracks, a change costs three relaxed loads.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -36,13 +36,13 @@ use crate::request::Key;
 pub enum Cause<'a> {
     /// A command changed or removed it.
     Command,
-    /// A command changed it, and how often that counts is said elsewhere.
+    /// A command changed the key, and counts the changes itself.
     Uncounted,
     /// A command removed a group of a stream, which only the clients that wait for its entries can notice.
     GroupRemoved,
-    /// Its time had come.
+    /// The key has expired.
     Expired,
-    /// The time of these fields of it had come.
+    /// These fields of the key's hash have expired.
     FieldsExpired(&'a ExpiredFields),
     /// The key was evicted to make room.
     Evicted,
@@ -54,11 +54,11 @@ pub struct ChangeSource<'a, 's> {
     pub engine: &'a Engine,
     /// The thread's counters.
     pub counters: &'a Counters,
-    /// The client that runs the command; None where a deadline alone is the reason.
+    /// The client that runs the command; None if a deadline alone is the reason.
     pub state: Option<&'a SessionState>,
     /// The work that the change leaves for later.
     pub pending: &'a mut Pending,
-    /// The recorder of changes that no command has asked for.
+    /// The recorder of the effects of changes that no command caused.
     pub recorder: &'a mut Recorder<'s>,
 }
 
@@ -82,8 +82,8 @@ impl Pending {
         self.letters.push((Arc::clone(mailbox), letter));
     }
 
-    /// Posts the letters, now that no lock is held, and wakes their receivers. The owner of the mailbox `own` looks into it by
-    /// itself. A reply to a blocked client shows the journal up to `shown`.
+    /// Posts the letters, now that no lock is held, and wakes their receivers. The owner of the mailbox `own` is the caller
+    /// and reads it without being woken. Replies to blocked clients get `shown` as the journal offset that they show.
     pub fn post_letters(&mut self, own: Option<&Arc<Mailbox>>, shown: u64) {
         for (mailbox, mut letter) in self.letters.drain(..) {
             if let Letter::Unblock { reply, .. } = &mut letter {
@@ -96,8 +96,8 @@ impl Pending {
     }
 }
 
-/// Notifies all parties that a key has changed or vanished, after it has. Always inline: the caller knows the cause, and the
-/// compiler drops the branches of the others.
+/// Notifies all parties after a key has changed or vanished. Always inline: the caller knows the cause, and the compiler
+/// drops the branches of the other causes.
 #[inline(always)]
 pub fn tell(source: ChangeSource<'_, '_>, cause: Cause<'_>, database: u32, key: Key<'_>) {
     let ChangeSource { engine, counters, state, pending, recorder } = source;
@@ -125,7 +125,7 @@ pub fn tell(source: ChangeSource<'_, '_>, cause: Cause<'_>, database: u32, key: 
 /// The way in which all keys of a database change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turnover {
-    /// They go, or others take their place.
+    /// The keys are removed, or other keys take their place.
     Replaced,
     /// The database changes places with another one. Clients with keys in a cache are not notified of that, as in Redis:
     /// their caches hold names without a database.
@@ -133,7 +133,7 @@ pub enum Turnover {
 }
 
 /// Notifies all parties that all keys of these databases change at once. All shards are locked. `look` returns the state of a
-/// key of a database before, and the one afterwards.
+/// key before the change and after it.
 pub fn tell_all(
     (engine, state, pending): (&Engine, Option<&SessionState>, &mut Pending),
     turnover: Turnover,
@@ -150,7 +150,7 @@ pub fn tell_all(
     }
 }
 
-/// Counts, publishes and records a change that no command has asked for.
+/// Counts, publishes and records a change that no command caused.
 #[cold]
 fn tell_unasked(source: ChangeSource<'_, '_>, cause: Cause<'_>, database: u32, name: &[u8]) {
     let ChangeSource { engine, counters, state, pending, recorder } = source;
@@ -189,7 +189,8 @@ fn tell_unasked(source: ChangeSource<'_, '_>, cause: Cause<'_>, database: u32, n
     }
 }
 
-/// Returns the word of an effect that removes a key where this option says whether that is to take no time, as in Redis.
+/// Returns the name of the command that records the removal of a key: UNLINK if the option has values freed on another
+/// thread, else DEL, as in Redis.
 pub fn removal(engine: &Engine, is_lazy: Opt) -> &'static [u8] {
     if engine.config.flag(is_lazy) { b"UNLINK" } else { b"DEL" }
 }

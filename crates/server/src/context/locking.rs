@@ -1,7 +1,7 @@
 //! Taking the locks of a command, and how long it waits for them.
 //!
-//! A script has all shards. Once it has run for `busy-reply-threshold`, it counts as long-running, and a command that needs a
-//! shard gets an error instead of waiting. So every thread goes on serving its clients, and with them the one that sends
+//! A script holds all shards. Once it has run for `busy-reply-threshold`, it counts as long-running, and a command that needs
+//! a shard gets an error instead of waiting. So every thread goes on serving its clients, among them the one that sends
 //! SCRIPT KILL.
 
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::engine::keyspace::locks::Locks;
 use crate::host::clock;
 use crate::request::error::Error;
 
-/// The time after which a thread that waits for a lock checks whether a script has it.
+/// The time after which a thread that waits for a lock checks whether a long script holds it.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(10);
 
-/// Checks whether a script has run for so long that no command waits for it.
+/// Checks whether a long script runs, for which no command waits.
 ///
 /// # Errors
 /// BUSY, if so.
@@ -36,7 +36,8 @@ fn lock_by<'a>(cx: &mut Cx<'a>, mut take: impl FnMut(&mut Locks<'a>, Duration) -
     if take(&mut cx.locks, LOCK_TIMEOUT) { Ok(()) } else { lock_late(cx, take) }
 }
 
-/// Goes on trying. When that succeeds, the clock is read again for the command that runs then.
+/// Goes on trying to take locks that were not free at once. When it has them, it reads the clock again for the command that
+/// runs then.
 #[cold]
 fn lock_late<'a>(cx: &mut Cx<'a>, mut take: impl FnMut(&mut Locks<'a>, Duration) -> bool) -> Result<(), Error> {
     loop {
@@ -48,10 +49,10 @@ fn lock_late<'a>(cx: &mut Cx<'a>, mut take: impl FnMut(&mut Locks<'a>, Duration)
     }
 }
 
-/// Takes the shard of a key, or keeps it if it is held alone.
+/// Takes the shard of a key instead of the held ones, unless it is the only one held.
 ///
 /// # Errors
-/// BUSY: a script has it for long, as for all that follow.
+/// BUSY, if a long script holds it; so also for the functions below.
 #[inline]
 pub fn lock_key(cx: &mut Cx<'_>, hash: Hash) -> Result<(), Error> {
     lock_by(cx, |locks, timeout| locks.take_one_within(hash, timeout))

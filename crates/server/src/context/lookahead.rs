@@ -2,7 +2,7 @@
 //!
 //! A batch of pipelined requests is prepared in groups. A first pass looks every command up and hashes every key; then, a
 //! pass for each step, the keys' segments, buckets and entries are prefetched; then the group runs, and finds them in the
-//! cache. Where several requests in a row look for members of one large collection, more passes do the same for these. The
+//! cache. If several requests in a row look for members of one large collection, more passes prefetch these members too. The
 //! facts about the data are only a hint for the cache; the run itself looks everything up under its locks.
 
 use std::ops::Range;
@@ -19,10 +19,10 @@ use crate::host::dice::Dice;
 use crate::request::renamed_commands::RenamedCommands;
 use crate::request::{Key, KeyAt, place_keys};
 
-/// Keys with buckets and entries that are fetched ahead together: as many as the caches of a core hold without loss.
+/// The most keys of one group, so that their buckets and entries fit together into the caches of a core.
 const GROUP_KEYS: usize = 64;
 
-/// Room for keys that is kept.
+/// The number of keys for which room is kept from batch to batch.
 const KEPT_KEYS: usize = 4 * 1024;
 
 /// The facts about a group of requests, found out ahead of running them.
@@ -31,7 +31,7 @@ pub struct Lookahead {
     last_name: LastName,
     requests: Vec<Ready>,
     keys: Vec<KeyAt>,
-    /// The hashes of the keys, but once where one key follows itself.
+    /// The hashes of the keys. If a key is named twice in a row, its hash stands here once.
     hashes: Vec<Hash>,
     lookups: Vec<MemberLookup>,
     members: Vec<(MemberLookup, MemberPlace)>,
@@ -54,7 +54,7 @@ struct MemberLookup {
 enum Which {
     /// The member's place among the arguments.
     Argument(usize),
-    /// The one that the next random number chooses.
+    /// The member that the next random number chooses.
     Random,
 }
 
@@ -71,9 +71,9 @@ pub enum Found {
     Command(&'static Row),
     /// The name is in no row.
     Unknown,
-    /// The name is that of a container, the second argument is none of its subcommands.
+    /// The name is that of a container, and the second argument is none of its subcommands.
     UnknownSubcommand(&'static Row),
-    /// Too few or too many arguments.
+    /// The command has too few or too many arguments.
     Arity(&'static Row),
 }
 
@@ -84,7 +84,8 @@ impl Lookahead {
         self.requests.iter().map(move |ready| (ready.found, keys(ready)))
     }
 
-    /// Counts the keys of the group, which begins with request `first`, that are samples for the keys that are used most.
+    /// Counts some keys of the group, which begins with request `first`, as samples for the statistics of the keys that are
+    /// used most.
     #[inline]
     pub fn sample(&mut self, batch: (&Batch, &[u8]), first: usize, counters: &Counters) {
         if self.sampler.is_due(self.keys.len()) {
@@ -108,15 +109,15 @@ impl Lookahead {
     }
 
     /// Looks up and hashes requests from `first` on, until the group is full, and prefetches the entries of their keys;
-    /// returns where the next group begins. A lone key is not worth that. Nothing is fetched from a shard that another thread
-    /// has locked, or a script of this one.
+    /// returns the index at which the next group begins. For a lone key nothing is prefetched, because that is not worth it.
+    /// Nothing is prefetched from a shard that another thread or a script of this thread has locked.
     pub fn fill(&mut self, (batch, buffer): (&Batch, &[u8]), first: usize, cx: &mut Cx<'_>) -> usize {
         let (engine, dice, database, locks) = (cx.engine, cx.dice, cx.database(), &mut cx.locks);
         self.requests.clear();
         self.keys.clear();
         self.lookups.clear();
         self.hashes.clear();
-        // One request may have named a million.
+        // One request may have named a million keys.
         self.keys.shrink_to(KEPT_KEYS);
         self.hashes.shrink_to(KEPT_KEYS);
         let (mut next, mut last_key) = (first, None);
@@ -144,7 +145,7 @@ impl Lookahead {
         next
     }
 
-    /// Prefetches the members that the requests name, where several in a row use one collection.
+    /// Prefetches the members that the requests name, if several requests in a row use one collection.
     fn fetch_members(
         &mut self,
         (batch, buffer): (&Batch, &[u8]),
@@ -152,7 +153,7 @@ impl Lookahead {
         database: usize,
     ) {
         self.members.clear();
-        // The numbers that the dice will give, unless something else draws one in between.
+        // The numbers that the dice will give, unless another draw comes in between.
         let ahead = dice.clone();
         let alike = self.lookups.chunk_by(|one, other| is_same_key(&one.key, &other.key));
         for alike in alike.filter(|alike| alike.len() > 1) {
@@ -177,7 +178,8 @@ impl Lookahead {
         }
     }
 
-    /// Adds the request at this place in the batch. The key before is not hashed again where it is named again.
+    /// Looks up the command of the request at this place in the batch, hashes its keys, and adds it to the group. A key that
+    /// is the same as the one before is not hashed again.
     #[inline]
     fn look_up<'b>(
         &mut self,
@@ -201,7 +203,7 @@ impl Lookahead {
     }
 }
 
-/// Returns whether two names are the same. Most that are not differ at their ends.
+/// Returns whether two names are equal. It compares the ends first, because most different names differ there.
 #[inline]
 fn is_same_name(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.last_chunk::<8>() == other.last_chunk() && one == other
@@ -211,7 +213,7 @@ fn is_same_key(one: &KeyAt, other: &KeyAt) -> bool {
     one.hash == other.hash
 }
 
-/// Returns which member or field of a collection a request looks for; of several one is enough.
+/// Returns which member or field of a collection a request looks for. If it looks for several, the first is enough.
 #[inline]
 fn member_of(row: &Row, len: usize) -> Option<Which> {
     if matches!(row.id, Command::SPop | Command::SRandMember) && len == 2 {

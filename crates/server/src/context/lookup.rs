@@ -24,10 +24,10 @@ use crate::request::Key;
 use crate::request::error::Error;
 use crate::request::output::Output;
 
-/// Fields of one hash that are looked at in one go; a small hash is looked at whole.
+/// The number of fields of one hash that are examined at once for expired ones; a smaller hash is examined whole.
 pub const FIELDS_A_LOOK: usize = 128;
 
-/// The parts that a look for a key reports to, while the key is lent from under the locks.
+/// The parts of a [`Cx`] to which a lookup reports, while the found entry is borrowed from the locks.
 pub(super) struct KeyLookup<'c> {
     engine: &'c Engine,
     counters: &'c Counters,
@@ -56,7 +56,7 @@ impl KeyLookup<'_> {
         }
     }
 
-    /// Returns the entry as [`KeyLookup::find`] does, to be changed.
+    /// Looks a key up as [`KeyLookup::find`] does, and returns the entry to be changed.
     #[inline(always)]
     pub(super) fn find_mut<'l>(&mut self, locks: &'l mut Locks<'_>, key: Key<'_>) -> Option<EntryMut<'l>> {
         let (engine, now, database) = (self.engine, self.now, self.state.database as usize);
@@ -71,8 +71,9 @@ impl KeyLookup<'_> {
         }
     }
 
-    /// Reports a key that is gone, if it could vanish. Like all functions that are seldom called here, it is given the words
-    /// of the key one by one: as three words the key would lie in memory on the common path, for the sake of this call.
+    /// Frees the value of an expired key and reports that it is gone; does nothing if the key could not vanish (`garbage` is
+    /// None). Like all functions here that are seldom called, it takes the parts of the key one by one: if it took a [`Key`],
+    /// the key would lie in memory on the common path, for the sake of this call.
     #[cold]
     pub(super) fn expired(&mut self, recorder: &mut Recorder<'_>, name: &[u8], hash: Hash, garbage: Option<Garbage>) {
         if let Some(garbage) = garbage {
@@ -97,7 +98,7 @@ impl KeyLookup<'_> {
         self.touch(entry);
     }
 
-    /// Counts a look for a key that is not there, and publishes it where that is asked for: no part of the way of a hit.
+    /// Counts a lookup of a missing key, and publishes the event if its class is enabled. It is no part of the path of a hit.
     #[inline(never)]
     fn note_miss(&mut self, name: &[u8]) {
         self.counters.misses.add(1);
@@ -108,7 +109,7 @@ impl KeyLookup<'_> {
 
 /// Keys of the selected database that the command has named.
 impl<'a> Cx<'a> {
-    /// Returns the locks, and the parts that a look under them reports to.
+    /// Returns the locks, and the parts to which a lookup under them reports.
     #[inline(always)]
     pub(super) fn split(&mut self) -> (&mut Locks<'a>, KeyLookup<'_>) {
         let lookup = KeyLookup {
@@ -161,8 +162,8 @@ impl<'a> Cx<'a> {
         collection::<C>(self.peek(key))
     }
 
-    /// Replies with the string of a key that is read; false, and no reply, when the key is missing. Always inline: a returned
-    /// value would go through memory.
+    /// Replies with the string of a key that is read; returns false, and gives no reply, if the key is missing. Always
+    /// inline: a returned value would go through memory.
     #[inline(always)]
     pub fn reply_value(&mut self, key: Key<'_>) -> Result<bool, Error> {
         let (locks, mut lookup) = self.split();
@@ -180,13 +181,14 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// Returns the outcome of reading a collection as a string: a hash may end as it is looked at.
+    /// Returns the outcome of reading a collection as a string: WRONGTYPE, unless the key is a hash that is removed now
+    /// because all its fields have expired.
     #[cold]
     fn read_collection(&mut self, name: &[u8], hash: Hash) -> Result<bool, Error> {
         self.read_string(Key { name, hash }).map(|string| string.is_some())
     }
 
-    /// Returns the value of a key, without a trace: neither counted nor touched.
+    /// Returns the value of a key without counting a hit or miss and without renewing its access clock.
     #[inline]
     pub fn peek(&mut self, key: Key<'_>) -> Option<EntryRef<'_>> {
         self.expire_due_fields(key);
@@ -214,7 +216,7 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// Returns the entry as [`Cx::edit`] does, where a look at the key has renewed its access clock already.
+    /// Returns the entry as [`Cx::edit`] does, if the command has looked at the key and so renewed its access clock already.
     #[inline]
     pub fn edit_seen(&mut self, key: Key<'_>) -> Option<EntryMut<'_>> {
         self.expire_due_fields(key);
@@ -244,8 +246,8 @@ impl<'a> Cx<'a> {
         collection::<C>(self.look(key))
     }
 
-    /// Returns the collection of a key, for a command that goes on to change it, which renews the access clock. If the
-    /// command ends here because the key holds another type, the clock is renewed here.
+    /// Returns the collection of a key, for a command that goes on to change it: that change renews the access clock. If the
+    /// key holds another type, the command ends here, so the clock is renewed here.
     #[inline]
     pub fn probe_as<C: Collection>(&mut self, key: Key<'_>) -> Result<Option<C::Ref<'_>>, Error> {
         self.expire_due_fields(key);
@@ -258,7 +260,7 @@ impl<'a> Cx<'a> {
         found.map(Some).ok_or(Error::WRONG_TYPE)
     }
 
-    /// Removes the expired fields of a hash. Always inline: nearly always it is two looks.
+    /// Removes the expired fields of a hash. Always inline: nearly always it ends after two checks.
     #[inline(always)]
     pub(super) fn expire_due_fields(&mut self, key: Key<'_>) {
         if self.locks.shard(key.hash).has_due_fields(self.state.database as usize, self.due_ms) {
@@ -266,8 +268,8 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// Removes the expired fields of a hash, all of a small one and some of a large one, unless it goes as a whole. They are
-    /// recorded apart from the command's own effects.
+    /// Removes the expired fields of a hash, all of a small hash and some of a large one; if the whole hash expires, removes
+    /// the key. The removals are recorded apart from the command's own effects.
     #[cold]
     fn expire_fields(&mut self, name: &[u8], hash: Hash) {
         let key = Key { name, hash };
@@ -311,20 +313,20 @@ impl Cx<'_> {
         self.engine.keyspace.store.scan_in(&mut self.locks, database, cursor, count, show)
     }
 
-    /// Shows a key of the selected database that chance chooses; None if there is none.
+    /// Shows a random key of the selected database; returns None if the database is empty.
     pub fn show_random<R>(&mut self, show: impl FnOnce(EntryRef<'_>) -> R) -> Option<R> {
         let (database, random) = (self.database(), self.dice.number());
         self.engine.keyspace.store.random_in(&mut self.locks, database, random, show)
     }
 
-    /// Removes a key of the selected database that a walk found to be due, unless it has been given another life since.
+    /// Removes a key of the selected database that a walk has found expired, unless it has got a new deadline or value since.
     pub fn remove_due(&mut self, name: &[u8]) {
         let key = self.engine.keyspace.store.key(name);
         let is_free = self.locks.is_empty();
         if is_free {
             self.locks.take_one(key.hash);
         }
-        // Looking is enough: a key that is due does not survive it.
+        // A lookup is enough: it removes a key that has expired.
         self.peek(key);
         if is_free {
             self.locks.unlock();

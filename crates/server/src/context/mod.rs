@@ -1,7 +1,7 @@
 //! The view and the powers of a running command.
 //!
-//! A [`Cx`] lives as long as one batch. Commands reach the keyspace through it alone: that is where keys expire when they are
-//! looked at, where watchers are notified of changes and where effects are recorded, so no command can forget any of it.
+//! A [`Cx`] lives as long as one batch. Commands reach the keyspace through it alone: it removes expired keys when they are
+//! looked up, notifies watchers of changes and records effects, so no command can forget any of it.
 
 mod changes;
 pub mod command_log;
@@ -54,7 +54,7 @@ pub struct ThreadContext<'a> {
     pub dice: &'a Dice,
     /// The time.
     pub now: Instant,
-    /// The clock that tells how much time has passed since then.
+    /// The clock that tells how much time has passed since `now`.
     pub clock: Clock,
     /// The buffer in which effects are put into words.
     pub batch_buffer: &'a BatchBuffer,
@@ -70,12 +70,13 @@ pub struct Cx<'a> {
     pub state: &'a mut SessionState,
     /// The output that replies go to.
     pub out: &'a mut Output,
-    /// The time, the same for all that runs at once.
+    /// The time, the same for all commands of a batch.
     pub now: Instant,
-    /// A key or field with a deadline up to this time is not there, in milliseconds since the epoch. This is now, except for
-    /// an AOF that is applied: for it everything is there until the AOF removes it.
+    /// The time, in milliseconds since the epoch, up to which deadlines count as passed: a key or field with such a deadline
+    /// is treated as missing. It is the present time, except while an AOF is applied: then nothing counts as expired until
+    /// the AOF removes it.
     pub due_ms: i64,
-    /// The clock that tells how much time has passed since then.
+    /// The clock that tells how much time has passed since `now`.
     pub clock: Clock,
     /// The executing thread's source of random numbers.
     pub dice: &'a Dice,
@@ -83,23 +84,24 @@ pub struct Cx<'a> {
     pub locks: Locks<'a>,
     /// Runs another command inside the running one (EXEC), with the locks that are held.
     pub call: fn(&mut Cx<'_>, Request<'_>),
-    /// The other clients of this thread; None while a running script has borrowed them, or when embedded.
+    /// The worker with the other clients of this thread; None while a running script has borrowed it, or in an embedded
+    /// engine.
     pub(crate) others: Option<&'a mut dyn WorkerHandoff>,
-    /// The times of the commands, and the bounds from which on one of them is conspicuous.
+    /// The timer of the commands, with the bounds for slow ones and for large requests and replies.
     pub(crate) timer: CommandTimer,
-    /// The work that its changes leave.
+    /// The work that the commands' changes leave for later.
     pub(crate) pending: &'a mut Pending,
-    /// The bytes that were written are no reply but a message: CLIENT REPLY does not suppress it.
+    /// The bytes that the command has written are not a reply but a message: CLIENT REPLY does not suppress it.
     pub(crate) is_message: bool,
-    /// The client needs nothing more than to run the commands that it sends; see [`SessionState::is_ordinary`]. Only commands
-    /// that concern more than data change that.
+    /// The client is in no special state, so its commands skip the checks for such states; see [`SessionState::is_ordinary`].
+    /// Only commands that concern more than data change that.
     pub(crate) is_ordinary: bool,
-    /// The last command that was over the limit of memory found none to free. Says nothing while there is enough.
+    /// The last command that was over `maxmemory` found no key to evict. Meaningless while memory is below the limit.
     pub(crate) has_no_room: bool,
 }
 
 impl<'a> ThreadContext<'a> {
-    /// Returns the way into the journal.
+    /// Returns a recorder of effects, which go to the journal.
     #[inline]
     pub fn recorder(&self) -> Recorder<'a> {
         Recorder::new(&self.engine.journal, &self.engine.keyspace.offsets, self.batch_buffer)
@@ -153,7 +155,8 @@ impl<'a> Cx<'a> {
         Writer::bounded(&mut self.out.bytes, self.state.protocol, len_max)
     }
 
-    /// Lets `write` reply while it looks at the context. In that time the buffer is taken out of the context.
+    /// Calls `write` with the context and a writer for the reply. During the call the reply buffer is taken out of the
+    /// context.
     #[inline]
     pub fn reply_apart<R>(&mut self, write: impl FnOnce(&mut Self, &mut Writer<'_>) -> R) -> R {
         let (mut bytes, len_max, protocol) =
@@ -163,19 +166,19 @@ impl<'a> Cx<'a> {
         result
     }
 
-    /// Drops the bytes that a command has written since `mark`, which are beyond the output limit of its client's class: the
-    /// client is to be closed. A command that writes many elements stops when its writer is full. A transaction or a script
-    /// runs to its end all the same, because its effects are not the client's alone.
+    /// Handles a reply beyond the output limit of its client's class: drops the bytes that the command has written since
+    /// `mark` and has the client closed. A command that writes many elements stops when its writer is full. A transaction or
+    /// a script runs to its end all the same, because its effects concern other clients too.
     #[cold]
     pub(crate) fn cut_reply(&mut self, mark: Mark) {
         match self.state.replies {
-            // A client that is sent nothing is owed nothing.
+            // A client that is sent no replies is not closed for one that is too long.
             Replies::Off | Replies::Skip | Replies::Stream => self.out.rewind(mark),
             Replies::On | Replies::SkipNext => self.cut_replies(),
         }
     }
 
-    /// Forgets all that the client is owed, which is too much: it is to be closed.
+    /// Drops all replies of a client that is owed more than its limit, and has the client closed.
     #[cold]
     pub(crate) fn cut_replies(&mut self) {
         self.out.cut();
@@ -200,7 +203,7 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// Returns the selected database, as the store counts.
+    /// Returns the index of the selected database in the store.
     #[inline]
     pub fn database(&self) -> usize {
         self.state.database as usize
@@ -221,16 +224,17 @@ impl Cx<'_> {
         self.state.multi.executing.is_none() && !self.state.origin.denies_blocking
     }
 
-    /// Blocks the peer. The command of this row returns without a reply; its requests for single keys answer later.
+    /// Blocks the client. The running command, which has the row `row`, returns without a reply; its requests for single keys
+    /// will be run later to give the reply.
     pub fn block(&mut self, row: &'static Row, block: Block<'_>) {
         debug_assert!(self.may_block(), "the command answers for itself");
         let state = &mut *self.state;
         if let Some(waiter) = &state.origin.serving {
-            // Its narrowed request ran in vain, so it stays where it is.
+            // The request of a waiter found nothing, so the waiter stays at its place in the order.
             state.blocked = Some(Arc::clone(waiter));
             return;
         }
-        // From now on it is counted among the blocked clients, and a list of clients shows its command.
+        // From now on the client is counted as blocked, and CLIENT LIST shows its command.
         state.publish_command();
         let left_ms = |deadline_ms: i64| deadline_ms.saturating_sub(self.now.wall_ms()).max(0) as u64;
         let arrival = NewWaiter {
@@ -247,7 +251,8 @@ impl Cx<'_> {
         state.blocked = Some(self.engine.clients.blocking.enter(arrival, block));
     }
 
-    /// Runs the blocked command again in so many milliseconds, or before: time alone may make the present data usable.
+    /// Runs the blocked command again in at most so many milliseconds, because the passing of time alone may make the present
+    /// data usable.
     pub fn look_again_in(&mut self, milliseconds: u64) {
         let at_ms = self.now.monotonic_ms().saturating_add(milliseconds);
         self.state.blocked.iter().for_each(|waiter| waiter.look_at(at_ms));

@@ -1,9 +1,9 @@
 //! The permissions of a client's user for a request, and the record of a refusal.
 //!
-//! The gate costs a client with all permissions one load and one comparison: its state remembers at which epoch of the users
-//! nothing was forbidden to it. All other clients go the long way: the password, then commands, keys and channels. A user is
-//! looked up again when the epoch has changed since, so no request takes a lock for it. EXEC and scripts ask here too,
-//! because a command that was allowed when it was queued may be so no longer.
+//! For a client with all permissions the gate costs one load and one comparison: its state remembers the epoch of the users
+//! at which nothing was forbidden to it. For all other clients it checks the password, then commands, keys and channels. The
+//! user is looked up again if the epoch has changed since the last look-up, so no other request takes a lock for it. EXEC and
+//! scripts check here too, because the permission for a queued command may have been taken away.
 
 use std::sync::atomic::Ordering;
 
@@ -18,10 +18,10 @@ use crate::config::Opt;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
-/// Checks a client that was not unrestricted at the present epoch: the password, then the permissions.
+/// Checks a client that does not have all permissions at the present epoch: its login, then its user's permissions.
 ///
 /// # Errors
-/// The permission that the user lacks.
+/// NOAUTH or NOPERM, which names the permission that the user lacks.
 #[cold]
 pub fn pass(cx: &mut Cx<'_>, request: &Request<'_>) -> Outcome {
     look_again(cx)?;
@@ -51,8 +51,8 @@ pub fn databases(cx: &Cx<'_>) -> Databases {
     Databases { selected: cx.state.database, count: cx.engine.keyspace.store.databases() as u32 }
 }
 
-/// Takes the user as it is now. A client with a user that has been removed since is logged in no longer, also if another user
-/// has the name now.
+/// Looks the user up again. If the user was removed since, the client is no longer logged in, even if a new user has the same
+/// name.
 fn look_again(cx: &mut Cx<'_>) -> Outcome {
     let epoch = cx.engine.acl.epoch();
     if cx.state.login.seen_at == epoch {
@@ -103,7 +103,7 @@ pub fn check_script(cx: &mut Cx<'_>, row: &'static Row, args: Args<'_>) -> Outco
     Err(Error::naming("ERR ACL failure in script: {}", &[&denial.text(&cx.state.login.user.name, row, args)]))
 }
 
-/// Returns the permission that the user lacks, as it is now, for a command inside of another.
+/// Returns the permission that the user lacks at present for a command that EXEC, a script or an unblocked client runs.
 #[inline]
 fn denial(cx: &mut Cx<'_>, row: &'static Row, args: Args<'_>) -> Result<Option<Denial>, Error> {
     if cx.state.login.unrestricted_at == cx.engine.acl.epoch() {
@@ -122,7 +122,7 @@ fn record(cx: &mut Cx<'_>, denial: Denial, context: Context, row: &'static Row, 
     add(cx, denial.reason, context, object, username);
 }
 
-/// Records a wrong name or password; `command` is the command that gave it.
+/// Records a login with a wrong name or password; `command` is the command that was used.
 pub fn record_failed_login(cx: &mut Cx<'_>, username: &[u8], command: &[u8]) {
     let context = if cx.state.multi.executing.is_some() { Context::Multi } else { Context::TopLevel };
     add(cx, Reason::Auth, context, command.to_vec(), username.to_vec());

@@ -1,7 +1,8 @@
 //! The messages of a running command to other clients: published messages, and the keys that a client has read.
 //!
 //! The subscribers and the trackers are known elsewhere (`pubsub`, `tracking`); here a command hands them its messages, in
-//! the name of its client. The messages to that client itself wait, and go behind the command's reply. The executing thread.
+//! the name of its client. Messages to that client itself wait, and are sent behind the command's reply. All of this runs on
+//! the executing thread.
 
 use std::fmt::Write;
 
@@ -20,7 +21,7 @@ use crate::messaging::mail::Letter;
 use crate::messaging::message::Kind;
 use crate::request::{REDACTED, Request};
 
-/// Publishes a message to a channel or shard channel; to how many.
+/// Publishes a message to a channel or shard channel; returns the number of receivers.
 pub fn publish(cx: &mut Cx<'_>, kind: Kind, channel: &[u8], payload: &[u8]) -> usize {
     let bytes_max = cx.engine.config.output_limit(ClientClass::Pubsub).hard_bytes;
     let by = (cx.state.own(), &mut cx.pending.wakeups, bytes_max);
@@ -57,7 +58,7 @@ pub fn show_to_monitors(cx: &mut Cx<'_>, request: &Request<'_>) {
 }
 
 /// Returns the line of MONITOR about a command that ran at `now` with this database selected, equal to Redis's to the byte.
-/// Passwords are not in it. A command of a script has no address.
+/// Secret arguments are redacted. A command of a script has no address.
 fn monitor_line(
     command: Command,
     args: Args<'_>,
@@ -105,7 +106,7 @@ pub fn limit_remembered_reads(cx: &mut Cx<'_>) {
     cx.engine.clients.tracking.limit(cx.state.client.id, keys_max, cx.dice, &mut cx.pending.wakeups);
 }
 
-/// Forgets CLIENT CACHING behind the command that it was about.
+/// Ends the effect of CLIENT CACHING after the command that it was meant for.
 #[cold]
 pub fn forget_caching(cx: &mut Cx<'_>, row: Option<&'static Row>) {
     let is_about_client = row.is_some_and(|row| row.parent == Some(Command::Client) || row.id == Command::Client);

@@ -1,7 +1,7 @@
-//! One client's own state: the part that its session and the commands that it runs share.
+//! The state of one client that its session and the commands that it runs share.
 //!
-//! Plain data. The session has it and lends it to each command; the part of a client that other threads may see or change is
-//! in `client_info` instead. So nothing here needs a lock: the thread that has the session at the moment has this too.
+//! Plain data. The session owns it and lends it to each command; the part of a client that other threads may see or change is
+//! in `client_info` instead. So nothing here needs a lock: only the thread that runs the session at the moment uses it.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -28,17 +28,17 @@ use crate::request::queue::Queue;
 /// sees it.
 #[derive(Debug)]
 pub struct SessionState {
-    /// The part of this client that others see.
+    /// The part of this client that other threads see.
     pub client: Arc<ClientInfo>,
     /// The selected database.
     pub database: u32,
     /// The protocol of the replies.
     pub protocol: Protocol,
-    /// The user that this client is in.
+    /// The user as which this client is logged in.
     pub login: Login,
-    /// The transaction between MULTI and EXEC, and the keys that it depends on.
+    /// The transaction between MULTI and EXEC, and the watched keys.
     pub multi: Multi,
-    /// The replies that are sent.
+    /// The setting of CLIENT REPLY: which replies are sent.
     pub replies: Replies,
     /// The connection is closed when the replies so far have left.
     pub closing: bool,
@@ -46,69 +46,70 @@ pub struct SessionState {
     pub no_touch: bool,
     /// The client's subscriptions, once it has subscribed to anything.
     pub subscriptions: Option<Box<Subscriptions>>,
-    /// Whether and how the keys that the client reads are remembered for it.
+    /// The options of CLIENT TRACKING, if it is on: the keys that the client reads are remembered.
     pub tracking: Option<Box<Track>>,
-    /// The facts that it has given about itself as a replica.
+    /// The facts that the client has given about itself as a replica.
     pub replica: Option<Arc<Replica>>,
-    /// The waiter of a blocked client; no command of it runs until that has ended.
+    /// The waiter of a blocked client. While there is one, no command of the client runs.
     pub blocked: Option<Arc<Waiter>>,
     /// The command that runs or ran last.
     pub row: Option<&'static Row>,
-    /// The origin of the commands, where it is another than the client.
+    /// The origin of the commands, if they do not come from the client itself.
     pub origin: Origin,
     /// The offsets of the journal that the client has seen and written.
     pub journal: JournalOffsets,
-    /// The data that others see of the client may be out of date in more than each batch of commands changes.
+    /// The data about the client that other threads see may be out of date in more fields than those that are updated after
+    /// each batch.
     pub is_news: bool,
 }
 
 /// The user of a client.
 #[derive(Debug)]
 pub struct Login {
-    /// The user that it is in.
+    /// The user.
     pub user: Arc<User>,
-    /// Whether it has logged in, or did not have to when it came.
+    /// The client has logged in, or needed no password when it connected.
     pub authenticated: bool,
     /// The epoch of the users at which `user` was looked up.
     pub seen_at: u64,
-    /// The epoch of the users at which nothing was forbidden to this client; 0 for none. While it is the present one,
-    /// nothing has to be looked at.
+    /// The epoch of the users at which nothing was forbidden to this client; 0 for none. While it is the present epoch, no
+    /// permission has to be checked.
     pub unrestricted_at: u64,
 }
 
-/// MULTI, EXEC and WATCH.
+/// The state of MULTI, EXEC and WATCH.
 #[derive(Debug, Default)]
 pub struct Multi {
     /// Commands that wait for EXEC, after MULTI.
     pub transaction: Option<Transaction>,
-    /// Commands of the EXEC that runs.
+    /// The number of commands of the EXEC that runs.
     pub executing: Option<i64>,
-    /// The keys that EXEC depends on.
+    /// The watched keys: EXEC fails if one of them has changed.
     pub watching: Watching,
 }
 
 /// The origin of a session's commands.
 #[derive(Debug, Default)]
 pub struct Origin {
-    /// The commands are those of an AOF: expired keys are there for it.
+    /// The commands are those of an AOF or of a primary's stream: they find expired keys still there.
     pub is_replaying: bool,
-    /// The commands may not block on a key: a script runs.
+    /// The commands may not block on a key, because a script or a replay runs them.
     pub denies_blocking: bool,
     /// The requests of this session appear in no log and no count of errors.
     pub is_unobserved: bool,
-    /// The waiter with the running request, in a state that stands in for that of its session.
+    /// The waiter of the running request, if this is the stand-in for the state of a blocked client.
     pub serving: Option<Arc<Waiter>>,
 }
 
 /// The offsets of the journal that a client has seen and written.
 #[derive(Debug, Default)]
 pub struct JournalOffsets {
-    /// The journal's offset behind all data that the replies so far show: the client's own changes, and those of others that
-    /// it has read.
+    /// The journal's offset behind all changes that the replies so far show: the client's own, and those of others that it
+    /// has read.
     pub shown_offset: u64,
-    /// The client has changed something since it was asked last up to where its own changes reach.
+    /// The client has changed something since [`SessionState::written_offset`] was called last.
     pub has_written: bool,
-    /// The journal's offset behind the client's own changes, when it was asked last.
+    /// The answer of the last call: an offset of the journal behind the client's own changes.
     written_offset: u64,
 }
 
@@ -119,34 +120,34 @@ pub struct Track {
     pub redirect: u64,
     /// The client is notified of every change below its prefixes.
     pub broadcast: bool,
-    /// Only keys of commands behind CLIENT CACHING YES are remembered.
+    /// OPTIN: only keys of commands behind CLIENT CACHING YES are remembered.
     pub opt_in: bool,
-    /// All but those behind CLIENT CACHING NO are.
+    /// OPTOUT: all keys are remembered, except those of commands behind CLIENT CACHING NO.
     pub opt_out: bool,
     /// The client gets no invalidations of its own changes.
     pub no_loop: bool,
     /// CLIENT CACHING was the last command.
     pub caching: bool,
-    /// The client that the invalidations are redirected to has gone.
+    /// The client to which the invalidations are redirected has disconnected.
     pub broken: bool,
-    /// The prefixes that it follows, where it broadcasts.
+    /// The prefixes of the keys of which the client is notified in BCAST mode.
     pub prefixes: Vec<Box<[u8]>>,
     /// The memory of the prefixes.
     pub prefixes_bytes: usize,
 }
 
-/// CLIENT REPLY.
+/// The settings of CLIENT REPLY, and that of a replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replies {
-    /// All.
+    /// All replies are sent.
     On,
-    /// None until CLIENT REPLY ON.
+    /// No replies are sent until CLIENT REPLY ON.
     Off,
-    /// Not that of the next command, which CLIENT REPLY SKIP asks for.
+    /// The reply to the next command is not sent: the running command is CLIENT REPLY SKIP.
     SkipNext,
-    /// Not that of the running command.
+    /// The reply to the running command is not sent.
     Skip,
-    /// None to a replica, which is sent the stream: it is closed for a command that is answered.
+    /// No replies are sent to a replica, which gets the replication stream: if a command answers it, it is closed.
     Stream,
 }
 
@@ -157,14 +158,14 @@ pub struct Transaction {
     pub aborted: bool,
     /// The commands in order.
     pub queue: Queue,
-    /// The flags that any of them has, as it was when it was queued.
+    /// The flags that at least one of the commands had when it was queued.
     pub flags: Flags,
-    /// The flags that let a command run while data is loaded or stale, and that any of the queued commands lacks.
+    /// The flags that let a command run while data is loaded or stale, and that at least one of the queued commands lacks.
     pub lacking: Flags,
     /// The places of the keys of all commands, once EXEC has arrived. [`Transaction::places`] says which of them belong to
     /// each command.
     pub keys: Vec<KeyAt>,
-    /// See [`Transaction::keys`].
+    /// The range of `keys` that belongs to each command; see [`Transaction::keys`].
     pub places: Vec<Range<usize>>,
 }
 
@@ -180,39 +181,40 @@ pub struct Watching {
 /// One watched key.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Watched {
-    /// Its database.
+    /// The key's database.
     pub database: u32,
-    /// Its name.
+    /// The key's name.
     pub key: Box<[u8]>,
 }
 
-/// The memory of a watched key beside its name, here and where flags hang on keys, which has its name once more: entries of
-/// tables that are not full, and a list of flags.
+/// The memory of a watched key besides its name, in bytes: entries of tables that are not full, here and in the engine's
+/// table of watched keys, which has the name once more, and a list of flags.
 const WATCHED_BYTES: usize = 200;
 
-/// The memory of a prefix beside its name, here and where changes are looked for, which has its name once more.
+/// The memory of a prefix besides its name, in bytes: here and in the engine's table of prefixes, which has the name once
+/// more.
 const PREFIX_BYTES: usize = 400;
 
-/// The input of a session that has not run.
+/// The sizes of a session's input that was not executed yet.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Input {
-    /// Bytes that arrived.
+    /// The number of received bytes.
     pub bytes: usize,
-    /// Bytes of room for more.
+    /// The free room behind them, in bytes.
     pub spare: usize,
-    /// Bytes that say where arguments begin, and arguments of a request that waits for a key.
+    /// The bytes of the arguments' positions, and of the arguments of a request that waits for a key.
     pub argument_bytes: usize,
 }
 
 impl Track {
-    /// Weighs its prefixes, which have changed.
+    /// Weighs the client's prefixes after a change.
     pub fn weigh(&mut self) {
         self.prefixes_bytes = self.prefixes.iter().map(|prefix| PREFIX_BYTES + 2 * prefix.len()).sum();
     }
 }
 
 impl SessionState {
-    /// Makes the state of a client that has just come.
+    /// Makes the state of a client that has just connected.
     pub fn new(client: Arc<ClientInfo>, user: Arc<User>) -> Self {
         let authenticated = user.enabled && user.no_password;
         Self {
@@ -235,15 +237,16 @@ impl SessionState {
         }
     }
 
-    /// Returns whether its commands are run as they come and answered: no transaction, no subscriptions, no tracking, all
-    /// replies, and no replica.
+    /// Returns whether the client is in no special state: it has no transaction, no subscriptions and no tracking, gets all
+    /// replies, and is no replica.
     #[inline]
     pub fn is_ordinary(&self) -> bool {
         let has_begun = self.multi.transaction.is_some() || self.subscriptions.is_some() || self.replica.is_some();
         !has_begun && self.tracking.is_none() && self.replies == Replies::On
     }
 
-    /// Returns the state that the request of a blocked client sees in place of its session, which another thread owns.
+    /// Returns the state with which the request of a blocked client runs, in place of the state of its session, which another
+    /// thread owns.
     pub fn stand_in(waiter: &Arc<Waiter>) -> Self {
         Self {
             database: waiter.database,
@@ -261,7 +264,7 @@ impl SessionState {
         self.login = Login { user, authenticated, seen_at: 0, unrestricted_at: 0 };
     }
 
-    /// Returns this client as one that publishes, if it has subscriptions itself.
+    /// Returns this client as a publisher that may receive its own messages, if it has subscriptions.
     #[inline]
     pub fn own(&self) -> Option<Own<'_>> {
         let subscriptions = self.subscriptions.as_deref()?;
@@ -280,7 +283,7 @@ impl SessionState {
         self.replica.as_ref().is_some_and(|replica| replica.is_registered())
     }
 
-    /// Returns which replies are sent where the client has asked for nothing else.
+    /// Returns which replies are sent if the client has not used CLIENT REPLY.
     pub fn usual_replies(&self) -> Replies {
         if self.is_replica() { Replies::Stream } else { Replies::On }
     }
@@ -291,20 +294,20 @@ impl SessionState {
         self.subscriptions.as_ref().is_some_and(|subscriptions| !subscriptions.is_empty())
     }
 
-    /// Returns this client as one that changes keys, if any client tracks.
+    /// Returns this client as the author of changes of keys, if any client tracks.
     #[inline]
     pub fn changer(&self) -> Changer {
         Some((self.client.id, self.tracking.as_ref().is_some_and(|tracking| tracking.no_loop)))
     }
 
-    /// Ends the memory of the keys that it reads.
+    /// Ends CLIENT TRACKING for this client.
     pub fn stop_tracking(&mut self, engine: &Engine) {
         if let Some(tracking) = self.tracking.take() {
             engine.clients.tracking.leave(self.client.id, &tracking.prefixes);
         }
     }
 
-    /// Listens to nothing any more.
+    /// Ends all subscriptions of this client.
     pub fn unsubscribe_all(&mut self, engine: &Engine) {
         let Some(subscriptions) = &mut self.subscriptions else { return };
         for kind in Kind::ALL {
@@ -316,21 +319,21 @@ impl SessionState {
         }
     }
 
-    /// Returns the memory beside its queue and its requests: the names that it is to be notified of, and the prefixes that it
-    /// follows.
+    /// Returns the memory of names: those of subscriptions and watched keys, and the prefixes of CLIENT TRACKING. The queue
+    /// and the requests are not included.
     fn names_bytes(&self) -> usize {
         let listened_bytes = self.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.bytes());
         listened_bytes + self.tracking.as_ref().map_or(0, |tracking| tracking.prefixes_bytes)
     }
 
-    /// Returns whether the data that others see of this client may change at any time, through the actions of others.
+    /// Returns whether the actions of other clients may at any time change the data that other threads see of this client.
     pub fn is_watchful(&self) -> bool {
         let waits =
             self.multi.transaction.is_some() || self.multi.executing.is_some() || !self.multi.watching.keys.is_empty();
         waits || self.subscriptions.is_some() || self.tracking.is_some()
     }
 
-    /// Updates the data that others see of this client after commands that concern data alone.
+    /// Updates the data that other threads see of this client after commands that concern data alone.
     #[inline]
     pub fn publish_use(&self, input: Input, now_ms: i64) {
         let client = &self.client;
@@ -341,13 +344,13 @@ impl SessionState {
         self.publish_command();
     }
 
-    /// Shows others which command it runs, or has run last.
+    /// Updates the command that other threads see: the one that the client runs, or has run last.
     #[inline]
     pub fn publish_command(&self) {
         self.client.activity.command.store(self.row.map_or(0, |row| row.id as u32 + 1), Ordering::Relaxed);
     }
 
-    /// Brings all that others see of this client up to date.
+    /// Updates all data that other threads see of this client.
     pub fn publish(&self, input: Input, now_ms: i64) {
         self.publish_use(input, now_ms);
         let client = &self.client;
@@ -376,8 +379,9 @@ impl SessionState {
 }
 
 impl JournalOffsets {
-    /// Returns an offset of the journal behind all changes of this client; `shown` is the offset that it has seen by now.
-    /// That may be later than its last change, but is the previous answer if the client has changed nothing since.
+    /// Returns an offset of the journal behind all changes of this client. If the client has changed something since the last
+    /// call, that is `shown`, the offset that it has seen by now, which may be later than its last change; otherwise it is
+    /// the previous answer.
     pub fn written_offset(&mut self, shown: u64) -> u64 {
         if std::mem::take(&mut self.has_written) {
             self.written_offset = shown.max(self.shown_offset);
@@ -387,7 +391,7 @@ impl JournalOffsets {
 }
 
 impl Watching {
-    /// Watches one more key, which may have expired already. The caller holds the lock of its shard.
+    /// Watches one more key, which may have expired already. The caller holds the lock of the key's shard.
     pub fn add(&mut self, engine: &Engine, database: u32, key: &[u8], expired: bool) {
         if self.keys.insert(Watched { database, key: key.into() }) {
             engine.clients.watches.add(database, key, &self.flag, expired);
@@ -411,7 +415,7 @@ impl Watching {
         self.flag.load(Ordering::Relaxed)
     }
 
-    /// Returns whether a key had expired when it was first watched, so that its removal is no change.
+    /// Returns whether a key had expired when it was first watched, so that its removal is no change for EXEC.
     pub fn was_expired(&self, engine: &Engine, watched: &Watched) -> bool {
         engine.clients.watches.was_expired(watched.database, &watched.key, &self.flag)
     }

@@ -1,7 +1,7 @@
-//! The delivery of invalidations: the notice to a client that keys have changed which it has read.
+//! The delivery of invalidations: the notice to a client that keys which it has read have changed.
 //!
-//! The owner of the client's session decides, when the letter is there. In RESP3 it is a push message of the client's own
-//! connection. A client may have it sent to another one instead, and there RESP2 will do if that one has subscriptions.
+//! The owner of the client's session decides about the form when the letter arrives. In RESP3 the notice is a push message on
+//! the client's own connection. A client may redirect it to another client; in RESP2 that client has to have subscriptions.
 //! Called by the owner of the session.
 
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use crate::engine::clients::client_info::ClientInfo;
 /// The outcome of a letter to a client that tracks.
 #[derive(Debug)]
 pub enum Delivery {
-    /// The letter is dropped: the client tracks no longer, or cannot receive invalidations.
+    /// The letter is dropped: the client does not track any more, or cannot receive invalidations.
     Nothing,
-    /// It gets these bytes.
+    /// The client itself gets these bytes.
     Push(Vec<u8>),
-    /// Another client gets these keys.
+    /// Another client gets the notice about these keys.
     Forward(Arc<ClientInfo>, Arc<Vec<u8>>),
 }
 
-/// Keys that a client has read have changed: an array of them, or nothing for all.
+/// Returns how to deliver the notice that keys have changed: `keys` is an array of them, or None for all keys.
 pub fn deliver(engine: &Engine, state: &mut SessionState, keys: Option<Arc<Vec<u8>>>) -> Delivery {
     let protocol = state.protocol;
     let Some(tracking) = &mut state.tracking else { return Delivery::Nothing };

@@ -1,13 +1,13 @@
 //! The hand-off of a worker by the command that runs on its thread.
 //!
-//! A worker lends itself to every command that it runs as a [`WorkerHandoff`]; a script that has run for longer than
-//! `busy-reply-threshold` hands it over to another thread, which serves the other clients. A thread that embeds an engine has
-//! no worker, and serves no other clients.
+//! A worker lends itself to every command that it runs as a [`WorkerHandoff`]; if a script has run for longer than
+//! `busy-reply-threshold`, the script hands the worker over to another thread, which serves the other clients. A thread that
+//! embeds an engine has no worker, and serves no other clients.
 
 /// The worker of the thread that runs a command, as the command sees it.
 pub trait WorkerHandoff {
-    /// Hands the worker over to another thread from now on, if that has not been done. If there is no other thread, its
-    /// clients wait.
+    /// Hands the worker over to another thread from now on, if that was not done yet. If no other thread can be had, the
+    /// worker's clients wait.
     fn hand_over(&mut self);
 
     /// Returns whether the worker has been told to stop, so that commands may not run on for it: those that run for long
@@ -15,7 +15,7 @@ pub trait WorkerHandoff {
     fn is_stopping(&self, is_long: bool) -> bool;
 }
 
-/// The worker of a thread that has none.
+/// The stand-in for a worker on a thread that has none.
 #[derive(Debug)]
 pub struct NoWorker;
 

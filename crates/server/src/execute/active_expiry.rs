@@ -24,7 +24,7 @@ use crate::request::Key;
 const BUCKETS_A_STEP: usize = 256;
 /// Hashes that are looked at while one lock is held.
 const HASHES_A_STEP: usize = 16;
-/// A value of so many bytes takes long to free.
+/// A value that takes at least so many bytes is freed only after the shard's lock was given back.
 const LARGE_BYTES_MIN: usize = 64 << 10;
 /// The pause between slices while many keys have expired, in milliseconds.
 const BUSY_PAUSE_MS: u64 = 3;
@@ -63,7 +63,7 @@ impl Expiry {
         Self { shard: number, database: 0, stride: workers.max(1), first: number }
     }
 
-    /// Sets the number of workers. If it has changed, the walk of this one's share begins anew.
+    /// Sets the number of workers. If the number has changed, the walk of this worker's share begins anew.
     pub fn share_with(&mut self, workers: usize) {
         if self.stride != workers.max(1) {
             *self = Self::new(self.first, workers);
@@ -86,7 +86,8 @@ impl Expiry {
         }
         let mut places_left = engine.keyspace.store.shards().div_ceil(self.stride) * engine.keyspace.store.databases();
         while places_left > 0 {
-            // A script may have all shards for long, and the blocked clients that are served below would wait for them.
+            // A script may hold the locks of all shards for long, and the blocked clients that are served below would wait
+            // for them.
             let Some(_turn) = engine.keyspace.all_or_each.try_read() else { break };
             let mut marked = VecDeque::new();
             let Some((step, fields_left)) = self.step_shard(thread_context, &mut marked) else {
@@ -118,8 +119,8 @@ impl Expiry {
         if is_busy { BUSY_PAUSE_MS } else { round_ms }
     }
 
-    /// Removes the keys that are due from a few buckets, and the fields that are due from a few hashes. Returns the report
-    /// about keys, and whether more fields are due. `marked` gets the keys that clients wait for. None when no key may vanish
+    /// Removes the expired keys of a few buckets, and the expired fields of a few hashes. Returns the report about keys, and
+    /// whether more expired fields are known. `marked` gets the keys that clients wait for. Returns None if no key may vanish
     /// now.
     fn step_shard(
         &self,
@@ -132,7 +133,7 @@ impl Expiry {
             return Some(nothing);
         }
         let (database, now_ms) = (self.database, now.wall_ms());
-        // The shard may be held by a script that runs for long; no worker makes its clients wait for this.
+        // A long script may hold the shard's lock. No worker lets its clients wait for the sake of active expiry.
         let free = engine.keyspace.store.try_lock(self.shard).filter(|shard| shard.databases() > database);
         let Some(mut shard) = free else { return Some(nothing) };
         if !key_change::may_vanish(engine, now) {
@@ -177,9 +178,10 @@ impl Expiry {
     }
 }
 
-/// Removes fields that are due from some hashes of a database, a bounded part of each; returns whether more are due. A large
-/// hash comes again until it is done, and the key goes with the last field. A hash with a key that has itself expired goes
-/// whole: the shard would not name it again. `free` is given the garbage of the hashes.
+/// Removes expired fields of some hashes of a database, a bounded part of each; returns whether more fields have expired. A
+/// large hash is visited again until all its expired fields are removed; the key is removed with its last field. If the key
+/// of a hash has expired too, the whole hash is removed at once, because the shard would not name it again. `free` gets the
+/// memory of the hashes, to be freed.
 fn step_fields(
     source: ChangeSource<'_, '_>,
     shard: &mut Shard,
@@ -202,8 +204,8 @@ fn step_fields(
     shard.has_due_fields(database, now_ms)
 }
 
-/// Removes, on a replica, the keys to which its own clients have given a deadline that is past. The keys that came from its
-/// primary are removed when the primary says so.
+/// Removes, on a replica, the keys to which the replica's own clients have given a deadline that is past. Keys that came from
+/// the primary are removed when the primary's stream removes them.
 fn remove_own(thread_context: ThreadContext<'_>, ends_ns: u64) {
     let ThreadContext { engine, counters, now, clock, .. } = thread_context;
     let own_deadlines = &engine.replication.own_deadlines;
@@ -215,8 +217,8 @@ fn remove_own(thread_context: ThreadContext<'_>, ends_ns: u64) {
         else {
             break;
         };
-        // No key goes while an AOF is loaded or during a pause, as elsewhere; and a primary has no deadlines of its own
-        // apart.
+        // No key vanishes while an AOF is loaded or during a pause, as elsewhere; and a primary keeps no separate list of
+        // deadlines.
         let is_still = engine.persistence.is_replaying.load(Ordering::Relaxed)
             || engine.clients.pause.held(now.monotonic_ms()).is_some();
         if is_still || !engine.replication.role.is_replica() {
@@ -269,7 +271,7 @@ mod tests {
         drop(engine.keyspace.store.lock(shard).set(0, key, &Value::Bytes(b"1"), Deadline::At(1), moment));
         let expiry = Expiry::new(shard, 1);
         let scratch = Scratch::new(&engine, Instant { wall_us: 1_000_000, monotonic_us: 0 });
-        // The slice has begun, and asks again for each shard.
+        // The slice has begun; for each shard it asks again whether keys may vanish.
         engine.clients.pause.begin(PauseScope::Writes, 1_000);
         assert!(expiry.step_shard(scratch.thread_context(), &mut VecDeque::new()).is_none());
         assert_eq!(engine.keyspace.store.len(0), 1, "nothing changes during a pause");
@@ -288,7 +290,7 @@ mod tests {
         {
             let mut shard = engine.keyspace.store.lock(shard);
             for number in 0..100_000_u32 {
-                // So many keys that the walk over them needs many steps to come to this one.
+                // There are so many other keys that a walk needs many steps before it meets the hash.
                 let name = number.to_be_bytes();
                 drop(shard.set(
                     0,
@@ -305,7 +307,7 @@ mod tests {
         }
         let scratch = Scratch::new(&engine, Instant { wall_us: 5_000_000, monotonic_us: 0 });
         Expiry::new(shard, 1).step_shard(scratch.thread_context(), &mut VecDeque::new()).expect("nothing hinders it");
-        // A file is written in a form that holds fields with deadlines if the shard still names such a hash.
+        // The hash has to be gone: a snapshot uses the form with deadlines of fields as long as the shard names such a hash.
         assert!(matches!(engine.keyspace.store.lock(shard).find(0, key, 0), Find::Missing));
         assert_eq!(scratch.counters.expired.get(), 1);
     }

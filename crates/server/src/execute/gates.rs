@@ -1,8 +1,8 @@
 //! The reasons to refuse, queue or hold a command, in the order in which Redis tries them.
 //!
-//! Checked for each request before a lock is taken, so each of them is a look at a value that seldom changes; the code behind
-//! a look that finds a reason is cold. A pause alone is checked again under the locks (`execute`). A gate changes nothing but
-//! memory, which makes room. On the thread that executes.
+//! They are checked for each request before a lock is taken. So each check reads a value that seldom changes, and the code
+//! that runs if a reason is found is cold. Only the pause is checked again under the locks (`execute`). No gate changes data,
+//! except that the memory gate evicts keys. All gates run on the thread that executes.
 
 use std::sync::atomic::Ordering;
 
@@ -30,13 +30,13 @@ pub enum Verdict {
     Run,
     /// The command waits for EXEC.
     Queue,
-    /// The command waits for the end of a pause, and so does everything behind it.
+    /// The command waits for the end of a pause, and so do all later requests of the client.
     Hold,
 }
 
-/// Returns the verdict on a request, or the reason why it is refused: the table of reasons, in Redis's order. Where several
-/// hold, the first is the answer. Each is a function below, but for the user's permissions, which EXEC and scripts ask for
-/// too.
+/// Returns the verdict on a request, or the error that refuses it. The checks stand in Redis's order; if several would
+/// refuse, the first one is the answer. Each check is a function below, except for the user's permissions, which EXEC and
+/// scripts check too (`permission`).
 #[inline]
 pub fn pass(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<Verdict, Error> {
     protected_command(cx, request)?;
@@ -85,8 +85,9 @@ fn guard(cx: &Cx<'_>, row: &Row) -> Result<(), Error> {
     )))
 }
 
-/// Refuses commands that may not run while the data is loaded, the disk fails or replicas are too few, or on a replica. The
-/// other gates between these stand here too, for the sake of the order.
+/// Refuses commands that may not run while the data is loaded, while the disk fails, while replicas are too few, or on a
+/// replica. The memory gate and the gate for RESP2 subscribers are called here too, because their place in the order is
+/// between these.
 #[cold]
 fn refuse_unready(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     let asked = Asked::of(cx, request);
@@ -117,8 +118,8 @@ fn refuse_unready(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Redirects a client that can follow to the primary, if this is a replica: for all commands that write, and for those that
-/// read unless the client wants to read here.
+/// Redirects a client to the primary, if this is a replica and the client understands redirects: for every command that
+/// writes, and for one that reads unless the client has asked to read from the replica.
 fn redirect(cx: &Cx<'_>, asked: Asked) -> Result<(), Error> {
     let client = &cx.state.client;
     if !client.settings.redirects.load(Ordering::Relaxed) || cx.state.origin.is_replaying {
@@ -131,12 +132,12 @@ fn redirect(cx: &Cx<'_>, asked: Asked) -> Result<(), Error> {
     }
 }
 
-/// The flags that a request is judged by: its own and, where it is EXEC, those of the queued commands, as they were then.
+/// The flags that a request is judged by: its own and, for EXEC, those that the queued commands had when they were queued.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
-    /// The flags that any of them has.
+    /// The flags that at least one of the commands has.
     any: Flags,
-    /// The flags of [`ALLOWING`] that any of them lacks.
+    /// The flags of [`ALLOWING`] that at least one of the commands lacks.
     lacking: Flags,
 }
 
@@ -153,7 +154,7 @@ impl Asked {
     }
 }
 
-/// The flags that let a command run where others may not.
+/// The flags that let a command run while data is loaded, or on a replica with stale data.
 const ALLOWING: Flags = Flags::LOADING.or(Flags::STALE);
 
 /// Adds the flags of a command that is about to be queued to those that EXEC is judged by.
@@ -165,7 +166,7 @@ pub fn note_queued(cx: &mut Cx<'_>, request: &Request<'_>) {
     }
 }
 
-/// Returns the flags of a command, or of the script that it names, if that declares its own.
+/// Returns the flags of a command. For a call of a script that declares flags of its own, returns the script's.
 fn effective_flags(cx: &Cx<'_>, row: &Row, args: Args<'_>) -> Flags {
     if !row.runs_script() {
         return row.flags;
@@ -174,8 +175,8 @@ fn effective_flags(cx: &Cx<'_>, row: &Row, args: Args<'_>) -> Flags {
     named.map_or(row.flags, |flags| flags.of_command(row.flags))
 }
 
-/// Refuses commands beside a long script: while a script has all shards for longer than `busy-reply-threshold`, only commands
-/// that end it or need no data may run. Before that, a command that needs a shard waits for its lock.
+/// Refuses commands while a script has held all shards for longer than `busy-reply-threshold`: then only commands that end
+/// the script or need no data may run. Before that time, a command that needs a shard waits for its lock.
 #[inline]
 fn busy(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     if cx.engine.scripts.running.is_any() { beside_script(cx, request) } else { Ok(()) }
@@ -195,8 +196,8 @@ fn may_run_beside(request: &Request<'_>) -> bool {
     is_allowed && !is_gentle_end
 }
 
-/// `maxmemory` guards against commands that may grow the data. Room is made for every command, because clients take memory
-/// too.
+/// Evicts keys if `maxmemory` is reached, and refuses commands that may grow the data if too little could be evicted. Keys
+/// are evicted for every command, because clients take memory too.
 #[inline]
 fn memory(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     let bytes_max = cx.engine.config.memory(Opt::Maxmemory);
@@ -210,25 +211,26 @@ fn memory(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
 #[cold]
 fn make_room(cx: &mut Cx<'_>, request: &Request<'_>, bytes_max: u64) -> Result<(), Error> {
     if cx.engine.scripts.running.is_any() && locking::check(cx.engine).is_err() {
-        // The script has all shards, and has begun its record: nothing is evicted beside it.
+        // The script holds all shards, and has begun its record in the journal: nothing is evicted while it runs.
         return Ok(());
     }
     cx.has_no_room = eviction::make_room(cx, bytes_max) == Room::Nothing;
     if !cx.pending.wakeups.invalid.is_empty() {
-        // The client has to be notified that a key has gone before it gets the reply to its next request.
+        // The client gets the invalidations of evicted keys before the reply to its next request.
         publish::push_own(cx);
     }
     if cx.has_no_room && may_grow(cx, request) { Err(Error::OUT_OF_MEMORY) } else { Ok(()) }
 }
 
 fn may_grow(cx: &Cx<'_>, request: &Request<'_>) -> bool {
-    // A queue is memory too: while there is none left, only the commands that end the transaction may come.
+    // The queue of a transaction takes memory too: while no memory is left, only the commands that end the transaction are
+    // accepted.
     use Command::{Discard, Exec, Quit, Reset};
     let would_queue = cx.state.multi.transaction.is_some() && !matches!(request.row.id, Exec | Discard | Quit | Reset);
     would_queue || Asked::of(cx, request).any.contains(Flags::DENYOOM)
 }
 
-/// Refuses commands that make no sense between MULTI and EXEC.
+/// Refuses commands that Redis does not allow between MULTI and EXEC.
 #[inline]
 fn inside_multi(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     if !cx.is_ordinary && cx.state.multi.transaction.is_some() && request.row.flags.contains(Flags::NO_MULTI) {
@@ -257,7 +259,7 @@ fn listening(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     }
 }
 
-/// Refuses commands that need data from a replica and a monitor, which no pause holds.
+/// Refuses commands that need data if a replica or a monitor sends them: no pause holds these clients.
 fn from_replica(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     let is_meant = cx.state.is_monitor() || cx.state.is_replica();
     let of_data = Flags::WRITE.or(Flags::READONLY).or(Flags::MAY_REPLICATE);
@@ -285,15 +287,16 @@ pub fn is_held(cx: &Cx<'_>, request: &Request<'_>) -> bool {
 fn is_held_now(cx: &Cx<'_>, request: &Request<'_>) -> bool {
     let readiness = &cx.engine.lifecycle.readiness;
     if cx.state.is_replica() {
-        // The commands of a replica concern replication alone.
+        // The only commands that a replica sends concern replication.
         return false;
     }
     if readiness.has(Hindrance::Loading) && Asked::of(cx, request).lacking.contains(Flags::LOADING) {
-        // It has passed the gates before the loading began.
+        // The request has passed the gates before the loading began.
         return true;
     }
     if readiness.has(Hindrance::ReadOnly) && Asked::of(cx, request).any.contains(Flags::WRITE) {
-        // It has passed them before this was a replica; it comes to them again at once.
+        // The request has passed the gates before this server became a replica. It is held, and passes the gates again at
+        // once.
         return true;
     }
     let is_behind = readiness.has(Hindrance::DiskBehind)
@@ -301,7 +304,7 @@ fn is_held_now(cx: &Cx<'_>, request: &Request<'_>) -> bool {
     let held = cx.engine.clients.pause.held(cx.now.monotonic_ms()).or(is_behind.then_some(PauseScope::Writes));
     match held {
         None => false,
-        // The end of the server holds all commands, and waits for a script: the commands that may end the script are let
+        // A shutdown holds all commands and waits for a running script, so the commands that may end the script are let
         // through.
         Some(PauseScope::All) => !(cx.engine.scripts.running.is_any() && may_run_beside(request)),
         Some(PauseScope::Writes) => is_held_as_write(cx, request),

@@ -79,7 +79,7 @@ pub fn batch(state: &mut SessionState, scratch: &mut Scratch, buffer: &[u8], oth
     run
 }
 
-/// Looks at all that the client is owed, between two commands.
+/// Checks, between two commands, whether the client is owed more replies than its output buffer limit allows.
 #[inline]
 fn check_owed(cx: &mut Cx<'_>) {
     if cx.out.is_full() {
@@ -100,7 +100,7 @@ fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
             let parts = Parts { row, args, key_places: keys };
             let request = parts.request();
             let verdict = gates::pass(cx, &request);
-            // The messages that the gates push are no reply.
+            // The messages that the gates have pushed are not part of the reply.
             mark = cx.out.mark();
             let is_held = match verdict {
                 Ok(gates::Verdict::Run) => !run(cx, request),
@@ -115,7 +115,7 @@ fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
                 }
             };
             if is_held {
-                // Making room at the gates may have told the client of keys that went.
+                // The gates may have evicted keys and noted invalidations for this client.
                 push_own(cx);
                 return false;
             }
@@ -148,7 +148,7 @@ fn step(cx: &mut Cx<'_>, found: Found, args: Args<'_>, keys: &[KeyAt]) -> bool {
     true
 }
 
-/// Drops the bytes that were written since the mark, if they are a reply that the client has not asked for.
+/// Drops the bytes that were written since the mark, if they are a reply that the client has suppressed (CLIENT REPLY).
 fn keep_back(cx: &mut Cx<'_>, mark: Mark, row: Option<&'static Row>) {
     // The output of SUBSCRIBE and its like is no reply but a message, which is always sent.
     let is_message = std::mem::take(&mut cx.is_message);
@@ -168,8 +168,8 @@ fn keep_back(cx: &mut Cx<'_>, mark: Mark, row: Option<&'static Row>) {
     }
 }
 
-/// Closes a replica that got a reply to a command, as in Redis: the reply would stand amid the stream. Only the reply to the
-/// command that made it a replica is sent.
+/// Closes a replica that got a reply to a command, as in Redis: the reply would stand in the middle of the replication
+/// stream. Only the reply to the command that made the client a replica is sent.
 #[cold]
 fn refuse_reply_to_replica(cx: &mut Cx<'_>, mark: Mark, row: Option<&'static Row>) {
     let begins = row.is_some_and(|row| matches!(row.id, Command::PSync | Command::Sync));
@@ -193,7 +193,7 @@ fn refuse_reply_to_replica(cx: &mut Cx<'_>, mark: Mark, row: Option<&'static Row
     cx.pending.post(&client.mailbox, Letter::Close(client.id));
 }
 
-/// Sends the messages that the client has published to itself, so that none of them is left for another.
+/// Sends the messages that the client has published to itself, so that none of them remains for the next client.
 #[inline]
 fn push_own(cx: &mut Cx<'_>) {
     if !(cx.pending.wakeups.own.is_empty() && cx.pending.wakeups.invalid.is_empty()) {
@@ -208,8 +208,9 @@ fn row_of(found: Found) -> Option<&'static Row> {
     }
 }
 
-/// Locks the keys that the row names, calls, unlocks. Returns false when a pause holds the request: that is checked with the
-/// locks held, so that no write is under way when a pause, which is begun with all of them held, has begun.
+/// Locks the keys that the row names, calls the command, and unlocks. Returns false if a pause holds the request. A pause
+/// begins with all locks held, and the check is made with the request's locks held, so no write is under way once a pause has
+/// begun.
 #[inline]
 fn run(cx: &mut Cx<'_>, request: Request<'_>) -> bool {
     cx.state.row = Some(request.row);
@@ -245,15 +246,15 @@ fn lock(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     }
 }
 
-/// Runs one command with its locks held and records its effect: by default the request as it came, unless the command has
-/// recorded other words. Always inline, because every request passes through here.
+/// Runs one command with its locks held and records its effect: the request as it came, unless the command has recorded its
+/// effect as other commands. Always inline, because every request passes through here.
 #[inline(always)]
 pub fn call(cx: &mut Cx<'_>, request: Request<'_>) {
     let (mark, owed_bytes) = (cx.out.mark(), cx.out.len());
     let began_ticks = begin(cx, &request);
     let is_monitored = cx.engine.pubsub.monitors.load(Ordering::Relaxed) != 0;
     if is_monitored && request.row.runs_script() {
-        // The commands of the script are shown behind it.
+        // Monitors see the command that runs a script before the script's own commands.
         publish::show_to_monitors(cx, &request);
     }
     let outcome = families::run(cx, request);
@@ -278,13 +279,14 @@ pub fn call(cx: &mut Cx<'_>, request: Request<'_>) {
         publish::remember_reads(cx, &request);
     }
     if cx.state.origin.serving.is_none() {
-        // A blocked command was counted when it began to wait.
+        // A request that is served for a blocked client is not counted here: it was counted when the client began to wait.
         counters.calls.add(1);
         cx.counters.executed.add(1);
     }
 }
 
-/// Begins a command: it has no changes and no record yet. Returns the time, if that of this very command is needed.
+/// Begins a command: it has no changes and no record yet. Returns the time in ticks if this command has to be timed by
+/// itself.
 #[inline]
 fn begin(cx: &mut Cx<'_>, request: &Request<'_>) -> Option<u64> {
     if cx.timer.count(request.row, cx.engine, cx.counters) {
@@ -294,16 +296,16 @@ fn begin(cx: &mut Cx<'_>, request: &Request<'_>) -> Option<u64> {
     cx.timer.start(request)
 }
 
-/// Begins a command that has no time of its own to count.
+/// Begins a command that is not timed.
 #[inline]
 fn begin_unmeasured(cx: &mut Cx<'_>) {
     cx.pending.changes = 0;
     cx.locks.recorder.begin_command();
 }
 
-/// Ends a command that began then. If it was slow, enters it in the slow log and the latency monitor, unless it waits for a
-/// key: then it is looked at when it is served. Its changes are counted and, unless it has recorded them as another command,
-/// recorded as the request came. Always inline: it has one caller for clients.
+/// Ends a command that began at `began_ticks`. A slow command is entered in the slow log and the latency monitor; one that
+/// now waits for a key is checked when it is served instead. The changes are counted, and the request is recorded as it came
+/// unless the command has recorded its effect as other commands. Always inline: it has one caller for clients.
 #[inline(always)]
 fn end(cx: &mut Cx<'_>, request: &Request<'_>, began_ticks: Option<u64>) {
     if let Some(began_ticks) = began_ticks
@@ -313,7 +315,7 @@ fn end(cx: &mut Cx<'_>, request: &Request<'_>, began_ticks: Option<u64>) {
         command_log::enter_slow(cx, request, ticks);
     }
     if cx.pending.changes == 0 {
-        // Keys that have expired as the command looked at them are recorded all the same.
+        // The command changed nothing, but keys that it found expired are recorded all the same.
         return cx.locks.recorder.end_piece();
     }
     cx.counters.changes.add(cx.pending.changes);
@@ -327,7 +329,7 @@ fn end(cx: &mut Cx<'_>, request: &Request<'_>, began_ticks: Option<u64>) {
     cx.pending.changes = 0;
 }
 
-/// Keeps a command for EXEC, unless it is known already that EXEC will run nothing.
+/// Queues a command for EXEC, unless it is known already that EXEC will run nothing.
 fn queue(cx: &mut Cx<'_>, request: &Request<'_>) {
     cx.state.row = Some(request.row);
     let is_doomed =
@@ -342,7 +344,7 @@ fn queue(cx: &mut Cx<'_>, request: &Request<'_>) {
     cx.reply().queued();
 }
 
-/// Answers a request that may not run. Inside MULTI this dooms the transaction; where it is EXEC itself, it ends it.
+/// Answers a request that may not run. Between MULTI and EXEC this dooms the transaction; a refused EXEC ends it.
 #[cold]
 fn reject(cx: &mut Cx<'_>, row: Option<&'static Row>, error: Error) {
     if let Some(transaction) = &mut cx.state.multi.transaction {
@@ -362,7 +364,7 @@ fn reject(cx: &mut Cx<'_>, row: Option<&'static Row>, error: Error) {
     cx.refuse(&error);
 }
 
-/// Returns whether this is the beginning of an HTTP request that a browser was tricked into sending here.
+/// Returns whether these words begin an HTTP request that a browser was tricked into sending to this server.
 fn is_cross_protocol(args: Args<'_>) -> bool {
     let is = args.get(0).is_some_and(|name| name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:"));
     if is {
@@ -377,7 +379,8 @@ fn is_cross_protocol(args: Args<'_>) -> bool {
 /// The most bytes of an unknown command that an error shows, as in Redis.
 const SHOWN_BYTES: usize = 128;
 
-/// Always inline, for the arguments of every request would lie in memory if any call were given them.
+/// Returns the error for a command that does not exist. Always inline: if the arguments were passed to a call, those of every
+/// request would lie in memory.
 #[inline(always)]
 fn unknown_command(args: Args<'_>) -> Error {
     let mut rest = Vec::new();
@@ -393,7 +396,7 @@ fn unknown_command(args: Args<'_>) -> Error {
     Error::naming("ERR unknown command '{}', with args beginning with: {}", &[name, &rest])
 }
 
-/// Always inline, as [`unknown_command`].
+/// Returns the error for a subcommand that does not exist. Always inline, as [`unknown_command`].
 #[inline(always)]
 fn unknown_subcommand(args: Args<'_>) -> Error {
     let container = args.get(0).unwrap_or_default().to_ascii_uppercase();

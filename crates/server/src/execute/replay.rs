@@ -1,15 +1,16 @@
 //! Applying an AOF or a primary's stream: effects as they stand in the journal, without a client.
 //!
-//! Nothing is checked again that was checked when the effects came about: no permission, no limit, no pause. Nothing is
-//! recorded and no reply is kept. While a [`Replay`] lives nothing expires and nothing is evicted in its engine, because the
-//! AOF itself says which keys have gone; an expired key is there for the effects that follow, though the clock goes on. The
-//! commands between MULTI and EXEC are applied when EXEC comes, in one go, or never.
+//! The checks that were made when an effect came about are not made again: no permission, no limit, no pause. The replay
+//! records nothing in the journal by itself and keeps no reply. While an AOF is replayed, nothing expires and nothing is
+//! evicted in its engine, because the AOF itself says which keys have gone: an expired key is still there for the effects
+//! that follow, though the clock goes on. The commands between MULTI and EXEC are applied in one go when EXEC arrives, or
+//! never.
 //!
-//! A replica's [`Replay`] applies its primary's journal as it comes, while clients are served beside it. The applied bytes go
-//! into this server's own journal unchanged, under the locks under which they were applied: so a thread that has all locks
-//! finds the data as it is at the journal's end.
+//! A replica's [`Replay`] applies its primary's journal as it arrives, while workers serve clients. The applied bytes go into
+//! this server's own journal unchanged, under the locks under which they were applied: so a thread that has all locks finds
+//! the data as it is at the journal's end.
 //!
-//! The thread that loads an AOF, or follows a primary, calls this; only one thread at a time.
+//! The thread that loads an AOF, or that follows a primary, calls this; only one thread at a time.
 
 mod one;
 mod refused;
@@ -44,10 +45,10 @@ use one::{put_into_journal, run, show, stays};
 pub use refused::Refused;
 use refused::{CommandSource, REPLACED, may_be_sent, pass_over, pass_over_unrun};
 
-/// Requests that are cut before they are applied.
+/// The most requests that are cut out of the bytes before they are applied.
 const REQUESTS_MAX: usize = 512;
 
-/// The time that a replica waits before it looks once more whether it may go on.
+/// The time that a replica waits before it tries again to take locks that a long script holds.
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// The applier of an AOF, or of a primary's stream, to an engine.
@@ -59,23 +60,23 @@ pub struct Replay {
     batch: Batch,
     lookahead: Lookahead,
     output: Output,
-    /// The counters of an AOF are shown nowhere, because no figure is wanted of it; those of a primary's commands are shown.
+    /// The counters of the applied commands. For an AOF no statistic shows them; for a primary's stream INFO does.
     counters: Arc<Counters>,
     dice: Dice,
     batch_buffer: BatchBuffer,
-    /// Behind the last whole request.
+    /// The offset behind the last whole request.
     offset: u64,
-    /// The place of the MULTI that has not ended, and the requests behind it.
+    /// The transaction that has MULTI and no EXEC yet.
     open: Option<Open>,
-    /// The applied commands are a primary's journal, of which this server's is a copy.
+    /// The commands come from a primary, and their bytes are copied into this server's journal.
     is_copying: bool,
-    /// The task of the link for which it is copied.
+    /// The number of the replication role for which the stream is copied: copying ends when the role has changed.
     task: u64,
-    /// The primary has asked how far this server is.
+    /// The primary has asked for this replica's offset (REPLCONF GETACK).
     is_asked: bool,
     /// Whether a pause holds the next request.
     is_held: bool,
-    /// Whether no command is passed over, even if the options allow it.
+    /// No command is passed over, even if the options allow it.
     is_strict: bool,
 }
 
@@ -83,19 +84,20 @@ pub struct Replay {
 struct Open {
     multi_at: u64,
     queued_at: Vec<u64>,
-    /// All from MULTI on, where it is to be copied.
+    /// The bytes from MULTI on, if they are to be copied into this server's journal.
     bytes: Vec<u8>,
 }
 
 impl Replay {
-    /// Begins to apply the commands from this offset on. Nothing expires in the engine until this is dropped.
+    /// Begins to apply an AOF's commands, the first of which stands at `offset`. Nothing expires in the engine until the
+    /// [`Replay`] is dropped.
     pub fn begin(engine: &Arc<Engine>, offset: u64) -> Self {
         engine.persistence.is_replaying.store(true, Ordering::Relaxed);
         Self::new(engine, offset, Arc::default(), false)
     }
 
-    /// Begins to apply the commands that a primary sends from the end of the journal on, which is a copy of the primary's.
-    /// Nothing expires while the engine is a replica. Behind the present end of the journal this database is selected.
+    /// Begins to apply a primary's stream and to copy it to the end of this server's journal. Nothing expires while the
+    /// engine is a replica. `database` is the database that is selected at the present end of the journal.
     pub fn copy(engine: &Arc<Engine>, database: u32) -> Self {
         let mut replay = Self::new(engine, engine.journal.end(), engine.observe.stats.open(), true);
         replay.state.database = database;
@@ -129,24 +131,23 @@ impl Replay {
         }
     }
 
-    /// Assigns the commands that are applied from now on to this task, and to this client, as CLIENT LIST and MONITOR show
-    /// it.
+    /// Assigns the commands that are applied from now on to this task. CLIENT LIST and MONITOR show `client` as their sender.
     pub fn go_on_for(&mut self, task: u64, client: Arc<ClientInfo>) {
         self.task = task;
         self.state.client = client;
     }
 
-    /// Returns the offset behind the last request that was whole.
+    /// Returns the offset behind the last whole request.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Returns the offset of the MULTI that has no EXEC yet, if there is one: nothing from there on was applied.
+    /// Returns the offset of a MULTI that has no EXEC yet, if there is one: nothing from there on was applied.
     pub fn open_transaction(&self) -> Option<u64> {
         self.open.as_ref().map(|open| open.multi_at)
     }
 
-    /// Returns whether the primary has asked how far this server is since this was called last.
+    /// Returns whether the primary has asked for this replica's offset since the last call.
     pub fn take_asked(&mut self) -> bool {
         std::mem::take(&mut self.is_asked)
     }
@@ -156,20 +157,19 @@ impl Replay {
         self.is_held
     }
 
-    /// Forgets the bytes that have arrived and were not applied, because they will arrive again: those behind the end of the
-    /// journal.
+    /// Forgets the received bytes behind the end of the journal, which were not applied: the primary will send them again.
     pub fn rewind(&mut self) {
         self.parser = Parser::new();
         (self.open, self.state.multi.transaction) = (None, None);
         self.offset = self.engine.journal.end();
     }
 
-    /// Applies the requests that are whole in `bytes`, and returns how many bytes they take. The next call is given the
-    /// bytes from there on. A replica stops before the first request that a pause holds.
+    /// Applies the whole requests in `bytes`, and returns how many bytes they take. The caller passes the rest again with the
+    /// next call. A replica stops before the first request that a pause holds.
     ///
     /// # Errors
-    /// The first request that is none, or that is refused and not passed over; nothing behind it was applied. There is no going
-    /// on.
+    /// Returned for the first piece that is no request, and for the first command that is refused and not passed over. All
+    /// requests before it were applied, nothing behind it was, and the replay cannot go on.
     pub fn apply(&mut self, bytes: &[u8], now: Instant) -> Result<usize, Refused> {
         let mut used = 0;
         self.is_held = false;
@@ -181,14 +181,14 @@ impl Replay {
             let parsed = self.parser.parse(rest, &limits, &mut batch);
             let count = batch.len();
             let whole = parsed.as_ref().copied().unwrap_or_else(|_| {
-                // The parser has not said where the requests end that came before the error.
+                // The parser reports an error without the ends of the requests before it, so these are parsed again alone.
                 let limits = Limits { requests_max: count, ..limits };
                 Parser::new().parse(rest, &limits, &mut Batch::new()).unwrap_or(0)
             });
             let applied = self.apply_batch(&batch, rest.get(..whole).unwrap_or_default(), now);
             self.batch = batch;
             if let Applied::HeldAt(at) = applied? {
-                // The requests that were cut behind it are cut again.
+                // Requests that were parsed behind the held one will be parsed again.
                 (self.parser, self.is_held) = (Parser::new(), true);
                 self.offset += at as u64;
                 return Ok(used + at);
@@ -206,7 +206,7 @@ impl Replay {
         Ok(used)
     }
 
-    /// As [`Replay::apply`], but nothing is passed over that is refused.
+    /// Applies requests as [`Replay::apply`] does, but never passes over a command that is refused.
     ///
     /// # Errors
     /// As [`Replay::apply`].
@@ -238,8 +238,8 @@ impl Replay {
                 let (args, start) = (batch.get(index, bytes), batch.start(index));
                 let at = *offset + start as u64;
                 let request_end = batch.end(index).unwrap_or(start);
-                // Bytes between requests would be in no journal, and all that follows would have other offsets than the
-                // primary's.
+                // Bytes between two requests would be missing in this server's journal, and all later offsets would differ
+                // from the primary's.
                 let is_one = bytes.get(start) == Some(&b'*') && (start == copied || !applying.is_copying);
                 let applied = match bytes.get(copied..request_end) {
                     Some(bytes) if is_one => applying.request(&mut cx, (found, args, keys), RawRequest { bytes, at }),
@@ -283,13 +283,13 @@ fn no_request(at: u64, args: Args<'_>) -> Refused {
 /// The extent to which the bytes were applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Applied {
-    /// All of it.
+    /// All of the bytes.
     Whole,
-    /// Up to this byte, at which a request begins that a pause holds.
+    /// The bytes before this position, where a request begins that a pause holds.
     HeldAt(usize),
 }
 
-/// A request as it came, and where it stands.
+/// A request as it came, and its offset.
 #[derive(Clone, Copy)]
 struct RawRequest<'b> {
     bytes: &'b [u8],
@@ -306,7 +306,7 @@ struct Applying<'r> {
 }
 
 impl Applying<'_> {
-    /// Applies or queues a request, unless a pause holds it: that is asked with its locks held, as for those of clients.
+    /// Applies or queues a request, unless a pause holds it: as for clients' requests, that is checked with its locks held.
     fn request(
         &mut self,
         cx: &mut Cx<'_>,
@@ -370,7 +370,8 @@ impl Applying<'_> {
                     return Ok(Applied::HeldAt(0));
                 }
                 let is_passed_over = self.run(cx, request).map_err(refused)?;
-                // A command without effect is in no AOF: the loader of that need not pass it over once more.
+                // A command that was passed over has changed nothing, so it stays out of the AOF: a loader need not pass over
+                // it again.
                 let did_nothing = is_passed_over && !row.runs_script();
                 self.end(cx, piece.bytes, did_nothing || matches!(row.id, Command::Publish | Command::SPublish));
             }
@@ -378,7 +379,7 @@ impl Applying<'_> {
         Ok(Applied::Whole)
     }
 
-    /// Returns the row of a command that may stand here.
+    /// Returns the row of a command, if it is known and may be part of an AOF or of a primary's stream.
     fn command(&self, found: Found, args: Args<'_>) -> Result<&'static Row, Error> {
         match found {
             Found::Command(row) if self.is_copying && !may_be_sent(row) => {
@@ -391,7 +392,7 @@ impl Applying<'_> {
         }
     }
 
-    /// Passes over a command that cannot even be tried, if the options have it so. It stays in the stream all the same.
+    /// Passes over a command that cannot even be tried, if the options allow that. Its bytes stay in the stream all the same.
     fn pass_over_unrun(
         &mut self,
         cx: &mut Cx<'_>,
@@ -447,8 +448,7 @@ impl Applying<'_> {
         cx.engine.replication.role.number() == self.task
     }
 
-    /// Takes locks. A primary's journal waits for a script of a client that has them for long, and for data that is being loaded
-    /// again.
+    /// Takes locks. A primary's stream waits here while a client's long script holds them, and while data is loaded again.
     fn patiently<'c>(
         &self,
         cx: &mut Cx<'c>,
@@ -468,7 +468,7 @@ impl Applying<'_> {
         }
     }
 
-    /// Ends a change that was one step for all others.
+    /// Ends a change that other threads see as one step: puts its bytes into the journal and gives the locks back.
     fn end(&self, cx: &mut Cx<'_>, bytes: &[u8], is_for_replicas: bool) {
         if self.is_copying {
             put_into_journal(cx, bytes, is_for_replicas);

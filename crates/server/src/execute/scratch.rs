@@ -1,7 +1,7 @@
 //! The working memory of a thread that runs sessions.
 //!
-//! One for each worker and one for each embedded session: buffers that every batch reuses, the thread's counters and its
-//! reading of the clock. Nothing here outlives a batch but memory, sums, and replies that have not been sent.
+//! There is one for each worker and one for each embedded session: buffers that every batch reuses, the thread's counters and
+//! its reading of the clock. After a batch only the buffers' memory, the counters and unsent replies remain.
 
 use std::sync::Arc;
 
@@ -20,40 +20,40 @@ use crate::request::output::Output;
 /// Buffers and counters of a thread that runs sessions, reused from batch to batch.
 #[derive(Debug)]
 pub struct Scratch {
-    /// The engine that is worked on.
+    /// The engine that the thread works on.
     pub engine: Arc<Engine>,
     /// This thread's block of counters.
     pub counters: Arc<Counters>,
     /// The time of this wake-up.
     pub now: Instant,
-    /// The clock that tells how much time has passed since then.
+    /// The clock that tells how much time has passed since `now`.
     pub clock: Clock,
     /// This thread's source of random numbers.
     pub dice: Dice,
     /// The requests that are being executed.
     pub batch: Batch,
-    /// The facts about them that were found out ahead.
+    /// The facts about these requests that were found out before they run.
     pub lookahead: Lookahead,
-    /// The buffer in which their effects are put into words.
+    /// The buffer in which the requests' effects are written.
     pub batch_buffer: BatchBuffer,
-    /// The time at which the wake-up began: in microseconds of the monotonic clock, in ticks, and ticks of execution and
-    /// commands by then.
+    /// The beginning of the wake-up: its time in microseconds of the monotonic clock and in ticks, and the ticks of execution
+    /// and the number of commands that were counted before it.
     woke: (u64, u64, u64, u64),
-    /// The replies to them.
+    /// The replies to the requests.
     pub output: Output,
-    /// The work that their changes leave.
+    /// The work that the requests' changes leave for later.
     pub pending: Pending,
-    /// Whether the counts of this thread show in the engine's figures.
+    /// The counts of this thread show in the engine's statistics.
     is_observed: bool,
 }
 
 impl Scratch {
-    /// Makes the working memory of one thread or embedded session, at this time.
+    /// Makes the working memory of one thread or one embedded session; `now` is the present time.
     pub fn new(engine: &Arc<Engine>, now: Instant) -> Self {
         Self::with_counters(engine, now, engine.observe.stats.open(), true)
     }
 
-    /// Makes the working memory of a session that no figure shows.
+    /// Makes the working memory of a session that no statistic shows.
     pub fn unobserved(engine: &Arc<Engine>, now: Instant) -> Self {
         Self::with_counters(engine, now, Arc::default(), false)
     }
@@ -77,7 +77,7 @@ impl Scratch {
 }
 
 impl Scratch {
-    /// Returns the part of it that commands get.
+    /// Returns the part of the working memory that commands get.
     #[inline]
     pub fn thread_context(&self) -> ThreadContext<'_> {
         let Self { engine, counters, dice, now, clock, batch_buffer, .. } = self;
@@ -86,7 +86,8 @@ impl Scratch {
 }
 
 /// The time of a worker by phase: receiving and parsing, executing, answering; and how long requests wait for others that
-/// came with them. For that the ticks are read when the worker wakes and before it waits again; all else is known anyway.
+/// came with them. For that, the ticks are read when the worker wakes and before it waits again; all other numbers are
+/// counted anyway.
 impl Scratch {
     /// Begins a wake-up at this time and with so many ticks.
     #[inline]
@@ -95,14 +96,14 @@ impl Scratch {
         self.woke = (now.monotonic_us, ticks, self.counters.executing_ticks.get(), self.counters.executed.get());
     }
 
-    /// Sets the time when another part of the wake-up is looked at, and counts how long that has waited.
+    /// Sets the time at which another part of the wake-up begins, and counts how long its requests have waited.
     #[inline]
     pub fn wake_later(&mut self, now: Instant) {
         self.now = now;
         self.counters.waiting_us.add(self.now.monotonic_us.saturating_sub(self.woke.0));
     }
 
-    /// Notes how long a wake-up took that ends with so many ticks and, if commands ran, where its time went.
+    /// Counts how long a wake-up took that ends at `ticks` and, if commands ran in it, the time of each phase.
     #[inline]
     pub fn note_phases(&self, ticks: u64) {
         let (_, woke_ticks, executing_ticks, executed) = self.woke;

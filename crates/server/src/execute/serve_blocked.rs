@@ -1,13 +1,13 @@
 //! Blocking commands: how a command begins to wait for a key, and how its client is served when the command that changed the
 //! key has ended.
 //!
-//! For each key that was marked, the waiters are tried in the order in which they came: the narrowed request runs as if the
-//! waiter had just sent it, under the locks that the finished command still holds, and its reply is posted to the owner of
-//! the waiter's session. A request that would block again leaves its waiter where it stands. A served request may change
-//! further keys (BLMOVE), which are served in turn.
+//! For each key that was marked, the waiters are tried in the order in which they came: the waiter's request, narrowed to
+//! that key, runs as if the waiter had just sent it, under the locks that the finished command still holds, and its reply is
+//! posted to the owner of the waiter's session. A request that would block again leaves its waiter at its place in the order.
+//! A served request may change further keys (BLMOVE), which are served in turn.
 //!
-//! Where a request needs a shard that is not held, all locks are given back and those that it needs are taken together, as
-//! all locks are. The key may be empty by then; the request itself finds that out.
+//! If a request needs a shard that is not held, all locks are given back and those that it needs are taken together, as all
+//! locks are. The key may be empty by then; the request itself finds that out.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub fn marked(cx: &mut Cx<'_>) {
 }
 
 /// Serves keys that no command has changed: they have expired, they were evicted, or time alone has made their contents
-/// usable. No shard is locked.
+/// usable. The caller holds no shard.
 pub fn gone(thread_context: ThreadContext<'_>, call: fn(&mut Cx<'_>, Request<'_>), places: VecDeque<DatabaseKey>) {
     let engine = thread_context.engine;
     let Some((first, _)) = places.iter().find_map(|key| engine.clients.blocking.next(key, 0, None)) else {
@@ -74,7 +74,7 @@ fn serve_key(cx: &mut Cx<'_>, key: &DatabaseKey) {
     }
 }
 
-/// Removes an expired key that a client waits for, as looking for it in that client's place does in Redis.
+/// Removes an expired key that a client waits for: in Redis the key expires when it is looked up for that client.
 fn remove_due(cx: &mut Cx<'_>, key: &DatabaseKey) {
     let is_due = cx.is_over(key.database, cx.engine.keyspace.store.key(&key.name));
     if is_due && cx.engine.clients.blocking.is_awaited(key) {
@@ -88,9 +88,10 @@ fn kind_of(cx: &Cx<'_>, key: &DatabaseKey) -> Option<Kind> {
     cx.view(key.database, cx.engine.keyspace.store.key(&key.name)).map(|entry| entry.kind())
 }
 
-/// Runs the request of a waiter as its own, and posts the reply unless it has to wait on.
+/// Runs the request of a waiter as if the waiter's session ran it, and posts the reply unless the client has to go on
+/// waiting.
 fn serve(cx: &mut Cx<'_>, waiter: &Arc<Waiter>, aim: usize, keys: &[KeyAt]) {
-    // A killed client takes nothing any more, though its owning thread may not have handled that yet.
+    // A killed client gets no element any more, though its owning thread may not have closed its session yet.
     if cx.engine.clients.list.find(waiter.client.id).is_none() {
         return;
     }
@@ -99,7 +100,7 @@ fn serve(cx: &mut Cx<'_>, waiter: &Arc<Waiter>, aim: usize, keys: &[KeyAt]) {
     std::mem::swap(cx.state, &mut state);
     std::mem::swap(cx.out, &mut reply);
     let invalid_elsewhere = std::mem::take(&mut cx.pending.wakeups.invalid);
-    // A command that was allowed when the client began to wait may be so no longer.
+    // The client's permission may have been taken away while it waited.
     match permission::check_unblocked(cx, waiter.row, waiter.request(aim).args()) {
         Ok(()) => {
             (cx.call)(cx, Parts { row: waiter.row, args: waiter.request(aim).args(), key_places: keys }.request())
@@ -111,11 +112,12 @@ fn serve(cx: &mut Cx<'_>, waiter: &Arc<Waiter>, aim: usize, keys: &[KeyAt]) {
     let invalid = std::mem::replace(&mut cx.pending.wakeups.invalid, invalid_elsewhere);
     if state.blocked.is_none() {
         claim.finish(&cx.engine.clients.blocking);
-        // Where it has changed nothing it is none, which an error in its place would not say either.
+        // The reply is noted as one to a write, though the request may have changed nothing: an error that replaces it does
+        // not claim a change either.
         reply.note_write(Mark::default());
         let letter = Letter::Unblock { id: waiter.client.id, ticket: waiter.ticket, reply, is_refused: false };
         cx.pending.post(&waiter.client.mailbox, letter);
-        // The client gets the invalidations of its own changes behind the reply, as if it had not waited.
+        // Behind the reply the client gets the invalidations that its own changes have caused, as if it had not waited.
         for key in invalid.into_iter().flatten() {
             let letter = Letter::Invalidate { id: waiter.client.id, keys: Some(tracking::array_of(&[&key])) };
             cx.pending.post(&waiter.client.mailbox, letter);

@@ -1,8 +1,8 @@
 //! The errors a request can be answered with.
 //!
-//! An [`Error`] is the text of an error reply without the leading `-`: a code word, a space and a sentence, worded as Redis 7
-//! words it. It is the peer's fault by definition: a fault of the disk or the network is a small enum of the room that met
-//! it, and a fault of our own is an assertion.
+//! An [`Error`] is the text of an error reply without the leading `-`: a code word, a space and a sentence, worded as in
+//! Redis 7. By definition the client has caused it: a fault of the disk or the network is a small enum of the module that met
+//! it, and a fault in this program is an assertion.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ pub struct Error(Cow<'static, [u8]>);
 pub type Outcome = Result<(), Error>;
 
 impl Error {
-    /// An option that the grammar of the command does not know, or knows elsewhere.
+    /// An option that the grammar of the command does not have, or has at another position.
     pub const SYNTAX: Self = Self::fixed("ERR syntax error");
     /// An argument that should be a signed 64-bit integer and is not.
     pub const NOT_INTEGER: Self = Self::fixed("ERR value is not an integer or out of range");
@@ -37,16 +37,16 @@ impl Error {
     pub const OVERFLOW: Self = Self::fixed("ERR increment or decrement would overflow");
     /// SELECT, MOVE, COPY or SWAPDB with a database number past the last.
     pub const DATABASE_RANGE: Self = Self::fixed("ERR DB index is out of range");
-    /// Anything but AUTH, HELLO, RESET and QUIT before the password.
+    /// Any command but AUTH, HELLO, RESET and QUIT before the login.
     pub const NO_AUTH: Self = Self::fixed("NOAUTH Authentication required.");
     /// A write that may grow while `maxmemory` is reached.
     pub const OUT_OF_MEMORY: Self = Self::fixed("OOM command not allowed when used memory > 'maxmemory'.");
-    /// A write comes to a replica.
+    /// A write to a replica.
     pub const READ_ONLY: Self = Self::fixed("READONLY You can't write against a read only replica.");
-    /// A replica has no link, and may not answer from its own data.
+    /// A request to a replica that has no link to its primary and may not answer from its own data.
     pub const NO_PRIMARY: Self =
         Self::fixed("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.");
-    /// Anything that needs data while it is loaded.
+    /// Any command that needs data while the data is loaded.
     pub const LOADING: Self = Self::fixed("LOADING Redis is loading the dataset in memory");
     /// A write after a snapshot could not be written.
     pub const SNAPSHOT_FAILED: Self = Self::fixed(
@@ -65,7 +65,7 @@ impl Error {
         Self(Cow::Borrowed(text.as_bytes()))
     }
 
-    /// Returns an error with a text that names numbers or words of our own.
+    /// Returns an error with a text that the server has made.
     pub fn new(text: impl Into<String>) -> Self {
         Self(Cow::Owned(text.into().into_bytes()))
     }
@@ -105,8 +105,7 @@ impl Error {
         Self::new(format!("REDIRECT {primary}"))
     }
 
-    /// Returns the reply to an EXEC that may not run for another reason than its queue. A redirect is answered as for any
-    /// other command.
+    /// Returns the reply to an EXEC that is refused for another reason than its queue. A redirect stays as it is.
     pub fn exec_refused(self) -> Self {
         if self.text().starts_with(b"REDIRECT ") {
             return self;

@@ -1,7 +1,7 @@
 //! A request as a command sees it: its row, its arguments and its keys, already hashed.
 //!
-//! It borrows all of that, from a worker's buffer, a queue or a script, and copies nothing. The types of a command's answer
-//! stand beside it: `output`, and `error`. Any thread.
+//! It borrows all of them, from a worker's buffer, a queue or a script, and copies nothing. The types of a command's answer
+//! are here too: `output`, and `error`. Any thread.
 
 pub mod error;
 pub mod output;
@@ -32,7 +32,7 @@ pub struct KeyAt {
 pub struct Parts<'a> {
     /// The row of the command or subcommand.
     pub row: &'static Row,
-    /// All arguments, the command's name first.
+    /// The arguments, beginning with the command's name.
     pub args: Args<'a>,
     /// The places of all keys, with their hashes.
     pub key_places: &'a [KeyAt],
@@ -79,20 +79,20 @@ impl<'a> Request<'a> {
         self.args.arg(index)
     }
 
-    /// Returns how many arguments there are, the name included; never none.
+    /// Returns the number of arguments, the command's name included; it is never 0.
     #[inline]
     pub fn len(&self) -> usize {
         self.args.len()
     }
 }
 
-/// Adds where the keys of a request stand, with their hashes.
+/// Appends the positions and hashes of a request's keys to `keys`.
 #[inline]
 pub fn hash_keys(store: &Store, row: &'static Row, args: Args<'_>, keys: &mut Vec<KeyAt>) {
     place_keys(row, args, keys, |name| store.hash(name));
 }
 
-/// Adds where the keys of a request stand, with the hashes that they are given.
+/// Appends the positions of a request's keys to `keys`, with the hashes that `hash` returns.
 #[inline]
 pub fn place_keys<'a>(row: &Row, args: Args<'a>, keys: &mut Vec<KeyAt>, mut hash: impl FnMut(&'a [u8]) -> Hash) {
     if let Some(index) = row.keys.lone {

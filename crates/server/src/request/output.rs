@@ -1,8 +1,8 @@
-//! The output that a peer is owed: reply bytes in order, large values by reference.
+//! The output for one client that was not sent yet: reply bytes in order, large values by reference.
 //!
-//! Replies are appended to one buffer. A large value does not go through it: the output notes its place and keeps a
-//! reference, and the driver hands the pieces to the kernel together. The store copies such a value before it changes it
-//! while a reference is out.
+//! Replies are appended to one buffer. A large value is not copied into it: the output notes the value's position and keeps a
+//! reference, and the driver hands the pieces to the kernel together. If the store changes such a value while a reference
+//! exists, it copies the value first.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -14,21 +14,21 @@ use sleeve_wire::reply::{Protocol, Writer};
 /// Reply bytes that have not left.
 #[derive(Debug)]
 pub struct Output {
-    /// Replies, appended at the end. `sent` bytes at its start have left.
+    /// The reply bytes, appended at the end. The first `sent` of them have been sent.
     pub bytes: Vec<u8>,
     sent: usize,
-    /// Values that go out before the byte of `bytes` at their place.
+    /// The shared values. Each is sent before the byte of `bytes` at its position.
     shared: VecDeque<Shared>,
-    /// Bytes of them that have not left.
+    /// The number of bytes of shared values that have not been sent.
     shared_len: usize,
-    /// The bytes from which on the peer is owed too much.
+    /// The number of bytes from which on the output is too long.
     len_max: usize,
-    /// The peer was owed too much, and its output has been dropped.
+    /// The output was too long and has been dropped.
     is_cut: bool,
-    /// The offset of the journal up to which these replies show changes: they leave when the journal up to there has outlived
-    /// the process. 0 where no reply has to wait.
+    /// The offset of the journal up to which these replies show changes: they are sent when the journal up to there is
+    /// durable. 0 if no reply has to wait.
     pub shown: u64,
-    /// The beginnings and ends of the replies to requests that have changed data, as long as `shown` says that they wait.
+    /// The beginnings and ends of the replies to requests that have changed data, as long as `shown` makes them wait.
     writes: Vec<(Mark, Mark)>,
 }
 
@@ -46,16 +46,18 @@ struct Shared {
     sent: usize,
 }
 
-/// Values at least as long as this leave by reference.
+/// The length from which on values are sent by reference.
 pub const SHARED_LEN_MIN: usize = 16 * 1024;
 
-/// Messages to many at least as long as this leave by reference: the bytes that wait for slow readers are held once.
+/// The length from which on messages to many clients are sent by reference, so that the bytes that wait for slow readers are
+/// held once.
 const SHARED_PUSH_LEN_MIN: usize = 1024;
 
 /// A buffer that has grown beyond this is given back when it is empty.
 const KEPT_BYTES: usize = 256 * 1024;
 
-/// Bytes that have left are cut off once they are so many, and at least as many as those that wait.
+/// The number of sent bytes at which they are cut off the front of the buffer, if they are at least as many as the waiting
+/// ones.
 const LEFT_BYTES_MAX: usize = 64 * 1024;
 
 impl Output {
@@ -65,7 +67,7 @@ impl Output {
         self.shared.push_back(Shared { place: self.bytes.len(), value, sent: 0 });
     }
 
-    /// Appends bytes that others are sent too: copied where that is cheaper than to hold them together.
+    /// Appends bytes that other clients are sent too: copied if that is cheaper than to share them.
     pub fn push_shared(&mut self, bytes: &Arc<Vec<u8>>) {
         if bytes.len() < SHARED_PUSH_LEN_MIN {
             self.bytes.extend_from_slice(bytes);
@@ -93,56 +95,56 @@ impl Output {
         }
     }
 
-    /// Returns how many bytes have not left.
+    /// Returns how many bytes have not been sent.
     #[inline]
     pub fn len(&self) -> usize {
         self.bytes.len() - self.sent + self.shared_len
     }
 
-    /// Sets from how many bytes on the peer is owed too much; `usize::MAX` is no bound.
+    /// Sets the number of bytes from which on the output is too long; `usize::MAX` is no bound.
     #[inline]
     pub fn bound(&mut self, len_max: usize) {
         self.len_max = len_max;
     }
 
-    /// Returns whether the peer is owed too much.
+    /// Returns whether the output is too long.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.len() >= self.len_max
     }
 
-    /// Returns how many bytes more the peer may be owed.
+    /// Returns how many bytes may still be appended.
     pub fn room(&self) -> usize {
         self.len_max.saturating_sub(self.len())
     }
 
-    /// Returns the length of `bytes` at which the peer is owed too much; see [`Writer::bounded`].
+    /// Returns the length of `bytes` at which the output is too long; see [`Writer::bounded`].
     #[inline]
     pub fn bytes_max(&self) -> usize {
         self.len_max.saturating_sub(self.shared_len).saturating_add(self.sent)
     }
 
-    /// Drops the bytes that the peer is owed: they are too many, and the peer is closed instead. Later replies find room
-    /// again, so that a transaction can run to its end.
+    /// Drops all unsent bytes: they are too many, and the client is closed instead. Later replies find room again, so that a
+    /// transaction can run to its end.
     #[cold]
     pub fn cut(&mut self) {
         self.clear();
         self.is_cut = true;
     }
 
-    /// Returns whether output was dropped because it was too much; asked once.
+    /// Returns whether output was dropped because it was too long, and forgets it.
     #[inline]
     pub fn take_cut(&mut self) -> bool {
         std::mem::take(&mut self.is_cut)
     }
 
-    /// Returns the room in its buffers that holds no waiting bytes.
+    /// Returns the bytes of buffer capacity that hold no unsent output.
     pub fn spare(&self) -> usize {
         let places = self.shared.capacity() * size_of::<Shared>();
         places + self.bytes.capacity() - (self.bytes.len() - self.sent)
     }
 
-    /// Returns whether everything has left.
+    /// Returns whether everything has been sent.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.bytes.len() == self.sent && self.shared.is_empty()
@@ -167,7 +169,8 @@ impl Output {
         self.bytes.get(mark.bytes..)?.strip_prefix(b"-").map(<[u8]>::trim_ascii_end)
     }
 
-    /// Notes that the bytes written since the mark are the reply to a request that has changed data. None of them has left.
+    /// Notes that the bytes written since the mark are the reply to a request that has changed data. None of them has been
+    /// sent.
     pub fn note_write(&mut self, since: Mark) {
         let end = self.mark();
         if end.bytes != since.bytes {
@@ -175,8 +178,8 @@ impl Output {
         }
     }
 
-    /// Replaces every reply to a request that has changed data by an error: such a reply is not true, because the change
-    /// cannot be kept. None of them has left.
+    /// Replaces every reply to a request that has changed data by an error: such a reply would not be true, because the
+    /// change cannot be made durable. None of these replies has been sent.
     pub fn refuse_writes(&mut self, error: &[u8]) {
         let writes = std::mem::take(&mut self.writes);
         let (mut rest, mut at) = (Output::default(), Mark { bytes: 0, shared: 0 });
@@ -222,7 +225,7 @@ impl Output {
         pieces
     }
 
-    /// Drops `count` bytes that have left from the front.
+    /// Drops `count` bytes that have been sent from the front.
     pub fn advance(&mut self, count: usize) {
         self.skip(count);
         if self.sent == self.bytes.len() && self.shared.is_empty() {
@@ -249,8 +252,8 @@ impl Output {
         self.sent += count;
     }
 
-    /// Gives back the room of the bytes that have left. A peer that always lags a little would have it kept for ever
-    /// otherwise. Fewer bytes move than have left since the last time.
+    /// Gives back the room of the bytes that have been sent; for a client that always lags a little it would be kept for ever
+    /// otherwise. Fewer bytes are moved than have been sent since the last time.
     fn cut_off(&mut self) {
         self.bytes.drain(..self.sent);
         self.bytes.shrink_to(KEPT_BYTES.max(2 * self.bytes.len()));
@@ -269,8 +272,8 @@ impl Output {
         self.writes.clear();
     }
 
-    /// Moves everything to the end of `other`, leaving this empty. A large output that has to wait finds `other` empty most
-    /// of the time, and is not copied then.
+    /// Moves everything to the end of `other`, leaving this output empty. If `other` is empty, as it is most of the time,
+    /// nothing is copied.
     pub fn move_to(&mut self, other: &mut Output) {
         if other.is_empty() {
             std::mem::swap(self, other);
@@ -290,7 +293,7 @@ impl Output {
         self.clear();
     }
 
-    /// Appends everything to a plain buffer, copying shared values; leaves this empty.
+    /// Appends everything to a plain buffer, copying shared values; leaves this output empty.
     pub fn copy_to(&mut self, into: &mut Vec<u8>) {
         while !self.is_empty() {
             let pieces = self.pieces();

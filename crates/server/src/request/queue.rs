@@ -12,7 +12,7 @@ use sleeve_wire::request::{Args, Span};
 pub struct Queue {
     blocks: Vec<Block>,
     len: usize,
-    /// The memory of all blocks but the last.
+    /// The memory of all blocks except the last one.
     full_bytes: usize,
 }
 
@@ -26,12 +26,12 @@ struct Block {
 #[derive(Debug)]
 struct Queued {
     row: &'static Row,
-    /// Its first span, and how many there are.
+    /// The first span of the command's arguments, and their number.
     first: u32,
     count: u32,
 }
 
-/// None of a block's three parts is longer than this, unless a single command is.
+/// The greatest length of each of a block's three parts, unless a single command is longer.
 const PART_BYTES_MAX: usize = 32 * 1024;
 
 impl Queue {
@@ -57,7 +57,7 @@ impl Queue {
         self.blocks.iter().flat_map(|block| block.commands.iter().map(|queued| (queued.row, block.args(queued))))
     }
 
-    /// Returns the memory that it holds outside of this struct, in bytes.
+    /// Returns the memory that the queue holds outside of this struct, in bytes.
     pub fn heap_bytes(&self) -> usize {
         let last_bytes = self.blocks.last().map_or(0, Block::heap_bytes);
         self.full_bytes + last_bytes + self.blocks.capacity() * size_of::<Block>()
@@ -71,7 +71,7 @@ impl Block {
             && (self.commands.len() + 1) * size_of::<Queued>() <= PART_BYTES_MAX
     }
 
-    /// Adds a command. A request is shorter than 4 GiB, and so is a block: places fit into 32 bits.
+    /// Adds a command. A request is shorter than 4 GiB, and so is a block: positions fit into 32 bits.
     fn push(&mut self, row: &'static Row, args: Args<'_>) {
         if self.commands.is_empty() && !self.has_room(args) {
             self.bytes.reserve_exact(args.bytes_len());

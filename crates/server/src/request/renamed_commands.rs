@@ -1,9 +1,8 @@
 //! The names of the commands in requests: those of the table, unless `rename-command` says otherwise.
 //!
-//! A renamed command is still itself: permissions, statistics, replies about it and the journal know it by the table's name,
-//! and only requests (scripts' included) and questions about possible requests use the name that it was given. Names are
-//! given before the start and never change, so nothing here is locked; where none is, a look-up costs one branch more. Any
-//! thread.
+//! Permissions, statistics, replies about commands and the journal use the table's name of a renamed command. Only requests
+//! (scripts' included) and questions about possible requests use its new name. Commands are renamed before the start and
+//! never later, so nothing here is locked; if none is renamed, a look-up costs one branch more. Any thread.
 
 use std::collections::HashMap;
 
@@ -13,21 +12,21 @@ use sleeve_wire::request::Args;
 /// The names of one engine's commands.
 #[derive(Debug, Clone, Default)]
 pub struct RenamedCommands {
-    /// The commands with other names; None where every command has its own.
+    /// The renamed commands; None if every command has its own name.
     pub changes: Option<Box<Changes>>,
 }
 
-/// The commands that go by other names than their own.
+/// The commands with other names than their own.
 #[derive(Debug, Clone, Default)]
 pub struct Changes {
-    /// Given names in lower case.
+    /// The new names, in lower case.
     given: HashMap<Vec<u8>, &'static Row>,
     /// Commands that no longer go by their own names.
     gone: Vec<Command>,
 }
 
 impl RenamedCommands {
-    /// Renames the command that has the name `old` by now; an empty one takes the command away.
+    /// Renames the command that has the name `old` by now; an empty new name removes the command.
     ///
     /// # Errors
     /// The reason in Redis's words.
@@ -62,7 +61,7 @@ impl RenamedCommands {
         }
     }
 
-    /// Finds a command by its name, quickly for the name that was looked up before, which `last` holds.
+    /// Finds a command by its name; this is quick if the name is the one that was looked up before, which `last` holds.
     #[inline]
     pub fn find_next(&self, last: &mut LastName, name: &[u8]) -> Option<&'static Row> {
         match &self.changes {

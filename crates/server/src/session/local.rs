@@ -39,8 +39,8 @@ fn embedded_client() -> ClientSocket {
     ClientSocket { address: "embedded:0".into(), local_address: "embedded:0".into(), descriptor: -1 }
 }
 
-/// The session has ended: by QUIT, CLIENT KILL or a protocol error; or the whole engine has, and [`Engine::failure`] returns
-/// the reason.
+/// The error after the end of a session: it ended by QUIT, CLIENT KILL or a protocol error; or the whole engine has failed,
+/// and [`Engine::failure`] returns the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Closed;
 
@@ -58,11 +58,11 @@ impl Local {
         Self::open_with_flag(engine, now, Arc::default(), wake)
     }
 
-    /// Opens a session as [`Local::open_at`] does, with a flag that is set as long as something waits for
-    /// [`Local::exchange`]. `wake` is called once for everything that waits, perhaps a moment later and by another thread. If
-    /// a command has something to say to this session, the flag is set before the command returns. So a thread that has
-    /// executed a command and then reads the flag finds it set, or the message already taken. It is cleared (with release) by
-    /// an exchange before that passes on the messages that it took.
+    /// Opens a session as [`Local::open_at`] does, with a flag that is set as long as output or work waits for
+    /// [`Local::exchange`]. `wake` is called once for all that waits, perhaps a moment later and by another thread. If a
+    /// command has a message for this session, the flag is set before the command returns. So a thread that has executed a
+    /// command and then reads the flag finds it set, or the message already taken. An exchange clears the flag (with release)
+    /// before it passes on the messages that it took.
     pub fn open_with_flag(
         engine: &Arc<Engine>,
         now: Instant,
@@ -99,8 +99,8 @@ impl Local {
         Self { session, scratch, mailbox, expiry: Expiry::new(0, 1), next_tick_ms: 0, closed: false }
     }
 
-    /// Gives the session all permissions until the next change of the users, with any default user: for requests of the
-    /// program itself, never for those that came from outside.
+    /// Gives the session all permissions until the next change of the users, however the default user is restricted: for
+    /// requests of the program itself, never for those that came from outside.
     pub fn trust(&mut self) {
         self.session.state.login.unrestricted_at = self.scratch.engine.acl.epoch();
     }
@@ -114,7 +114,7 @@ impl Local {
         self.exchange_now(requests, replies)?;
         while self.session.waiter().is_some() {
             let left_ms = self.session.deadline_ms().map(|at_ms| at_ms.saturating_sub(clock::monotonic_ms()));
-            // A timeout beyond the range of the machine's clock never passes.
+            // A deadline beyond the range of the machine's clock never passes.
             let deadline =
                 left_ms.and_then(|left_ms| std::time::Instant::now().checked_add(Duration::from_millis(left_ms)));
             self.mailbox.wait(deadline);
@@ -166,7 +166,7 @@ impl Local {
             && !self.scratch.engine.persistence.wait_to_pass(&self.scratch.engine, self.scratch.output.shown)
         {
             if self.failure().is_some() {
-                // The effects of the request may be anywhere or nowhere.
+                // The request panicked: its effects may be complete, partial or missing.
                 self.scratch.output = Output::default();
                 self.end();
                 return Err(Closed);
@@ -188,14 +188,14 @@ impl Local {
         self.exchange_now(&[], replies)
     }
 
-    /// Waits as [`Local::wait`] does, for callers that go on with [`Local::exchange_at`]: takes in nothing by itself.
+    /// Waits as [`Local::wait`] does, but takes no output: for callers that go on with [`Local::exchange_at`].
     pub fn wait_for_mail(&self, timeout: Duration) {
         self.mailbox.wait(std::time::Instant::now().checked_add(timeout));
     }
 
-    /// Returns the milliseconds after which [`Local::exchange_at`] has to be called although there is nothing to send: a
-    /// pause that holds requests of this session ends then, or the timeout of a request that waits for a key passes. None
-    /// while there is neither. `wake` is not called for that, because an engine without workers has no thread that could.
+    /// Returns the milliseconds after which [`Local::exchange_at`] has to be called although there is nothing to send: at the
+    /// end of a pause that holds requests of this session, or at the timeout of a request that waits for a key. None if there
+    /// is neither. `wake` is not called for that, because an engine without workers has no thread that could do so.
     pub fn due_in_ms(&self) -> Option<u64> {
         let left_ms = |until_ms: u64| until_ms.saturating_sub(clock::monotonic_ms());
         if self.session.waiter().is_some() {
@@ -222,7 +222,7 @@ impl Local {
         }
     }
 
-    /// Ends the session; there is no way back.
+    /// Ends the session for good.
     fn end(&mut self) {
         self.closed = true;
         self.session.close();
@@ -246,8 +246,8 @@ impl Local {
                     let bytes = tracking_delivery::forwarded(&self.session.state, &keys);
                     self.scratch.output.bytes.extend(bytes.unwrap_or_default());
                 }
-                // Replies of this session wait in its own thread, which runs it alone, and it follows no journal
-                // and feeds no replicas. Its caller's time is not ours to spend.
+                // Letters that only workers handle: this session runs on its caller's thread alone, follows no journal and
+                // feeds no replicas.
                 Letter::Adopt(_)
                 | Letter::Returned
                 | Letter::Listen
@@ -265,7 +265,7 @@ impl Local {
         }
     }
 
-    /// Tells the client that keys have changed which it has read.
+    /// Notifies the client that keys which it has read have changed.
     fn invalidate(&mut self, keys: Option<Arc<Vec<u8>>>) {
         match tracking_delivery::deliver(&self.scratch.engine, &mut self.session.state, keys) {
             Delivery::Nothing => {}
@@ -285,7 +285,7 @@ impl Local {
         }
     }
 
-    /// Does a slice of the background work if one is due: an engine without workers has no other thread for it.
+    /// Does a slice of the background work if one is due: an engine without workers has no other thread that could do it.
     fn tick(&mut self) {
         let now_ms = self.scratch.now.monotonic_ms();
         if now_ms >= self.next_tick_ms {

@@ -1,7 +1,8 @@
-//! One peer: bytes in, bytes out.
+//! A session: the server's side of one client, with bytes in and bytes out.
 //!
-//! A session never touches a socket or a clock. Its caller passes the bytes that arrived and a place for the replies. The session
-//! cuts requests, runs them in order and keeps the rest, and everything while the client is blocked. One thread at a time.
+//! A session never touches a socket or a clock. Its caller passes the bytes that arrived and a place for the replies. The
+//! session cuts requests out of the bytes and runs them in order. It keeps an incomplete request, and while the client is
+//! blocked it keeps all bytes. One thread at a time uses it.
 
 pub mod local;
 mod weighing;
@@ -25,39 +26,40 @@ use crate::host::clock::Instant;
 use crate::messaging::message::Kind;
 use crate::request::output::Output;
 
-/// One client: requests cut out of the bytes that come, replies in the order of the requests.
+/// The session of one client: cuts requests out of the received bytes, and answers them in order.
 #[derive(Debug)]
 pub struct Session {
-    /// The part of this peer that its commands see.
+    /// The part of this session that its commands see.
     pub state: SessionState,
     engine: Arc<Engine>,
     parser: Parser,
-    /// Bytes that arrived and could not be executed: an incomplete request, or all of them while the peer is held.
+    /// Bytes that were received and not executed: an incomplete request, or all bytes while the client is blocked or paused.
     pending: Vec<u8>,
     paused: bool,
-    /// The waiting for a key has ended in another way than at its deadline, which is past; a letter that says how is on its
-    /// way.
+    /// The deadline of a blocked request has passed, but another event ended the waiting first; the letter with that outcome
+    /// is on its way.
     is_letter_due: bool,
-    /// The time since which more replies wait than the soft limit allows, seconds of the monotonic clock.
+    /// The time since which more unsent replies wait than the soft limit allows, in seconds of the monotonic clock.
     over_soft_since_s: Option<u64>,
 }
 
-/// Requests that are parsed before they are executed.
+/// The most requests that are parsed before they are executed.
 const REQUESTS_MAX: usize = 512;
 
 /// Bytes of replies that may wait for a peer that has not logged in, as in Redis.
 const UNAUTHENTICATED_OUTPUT_MAX: u64 = 16 * 1024;
 
-/// The time by which a pause puts off a look at the awaited keys, in milliseconds.
+/// The delay, during a pause, until the session looks again at the keys that a blocked request waits for, in milliseconds.
 const LOOK_IN_PAUSE_MS: u64 = 100;
 
-/// The room for a large request, as a multiple of the bytes that have arrived.
+/// The most room for a large request, as a multiple of the bytes that have arrived.
 const ROOM_AHEAD: usize = 8;
 
-/// Room for incomplete requests that is kept however few bytes lie in it.
+/// The room for incomplete requests that is kept, in bytes, even if it is almost empty.
 const KEPT_BYTES: usize = 64 * 1024;
 
-/// Bytes that came at once and are so many may be of a large request, which is one if as many are missing.
+/// The number of bytes, received at once, from which on they may begin a large request. It is one if at least as many bytes
+/// are missing.
 pub const LARGE_REQUEST_BYTES: usize = 32 * 1024;
 
 impl Session {
@@ -102,8 +104,8 @@ impl Session {
         self.publish(scratch);
     }
 
-    /// Returns how many bytes are missing of a request that has begun, as far as is known, if nothing else keeps it from
-    /// running.
+    /// Returns how many bytes of an incomplete request are missing, as far as is known; 0 if something else keeps the request
+    /// from running.
     pub fn missing(&self) -> usize {
         if self.pending.is_empty() || self.is_held() || self.state.closing {
             return 0;
@@ -111,7 +113,7 @@ impl Session {
         self.parser.wanted().saturating_sub(self.pending.len())
     }
 
-    /// Returns the buffer of the request that has missing bytes, with room for some of them.
+    /// Returns the buffer of the incomplete request, with room for some of its missing bytes.
     pub fn room(&mut self) -> Option<&mut Vec<u8>> {
         let missing = self.missing();
         if self.pending.capacity() - self.pending.len() < missing.min(KEPT_BYTES) {
@@ -130,7 +132,7 @@ impl Session {
         self.publish(scratch);
     }
 
-    /// Counts a command that waits with this ticket as failed, if an error ends its waiting.
+    /// Counts the command that waits with this ticket as failed, if its waiting ended with an error.
     pub fn note_refused(&self, ticket: u64, is_refused: bool, scratch: &Scratch) {
         let waiter = self.state.blocked.as_ref().filter(|waiter| is_refused && waiter.ticket == ticket);
         if let Some(waiter) = waiter {
@@ -140,36 +142,36 @@ impl Session {
         }
     }
 
-    /// Ends the waiting for a key with this reply, if it is still this ticket that the peer waits with, and goes on.
+    /// Ends the waiting for a key with this reply, if the client still waits with this ticket, and goes on with its requests.
     pub fn unblock(&mut self, ticket: u64, reply: &mut Output, scratch: &mut Scratch, others: &mut dyn WorkerHandoff) {
         if self.state.blocked.take_if(|waiter| waiter.ticket == ticket).is_none() {
             return;
         }
         self.is_letter_due = false;
-        // A change that another client made for this one counts as its own.
+        // A change that another client's thread made for this client counts as its own.
         self.state.journal.shown_offset = self.state.journal.shown_offset.max(reply.shown);
         self.state.journal.has_written |= reply.shown != 0;
         match self.state.replies {
             Replies::On | Replies::SkipNext => reply.move_to(&mut scratch.output),
             Replies::Off => {}
             Replies::Skip => self.state.replies = self.state.usual_replies(),
-            // It was no reply that a replica may be given.
+            // A replica may not get a reply: it is closed.
             Replies::Stream => self.state.closing = true,
         }
         self.run_pending(scratch, others);
         self.publish(scratch);
     }
 
-    /// Ends the waiting for a key at its timeout, or runs its requests where time alone may have made the data usable; a
-    /// letter brings the outcome. If the waiting has just ended in another way, a letter says how, and the deadline means
-    /// nothing any more: [`Session::deadline_ms`] does not give it to the caller until that letter comes.
+    /// Ends the waiting for a key at its timeout. If only a look at the keys is due, because time alone may have made the
+    /// data usable, runs the request again; a letter brings its outcome. If another event has just ended the waiting, a
+    /// letter with its outcome is on its way; until that arrives, [`Session::deadline_ms`] returns no deadline.
     pub fn time_out(&mut self, scratch: &mut Scratch, others: &mut dyn WorkerHandoff) {
         let now_ms = scratch.now.monotonic_ms();
         let is_due = |waiter: &&Arc<Waiter>| waiter.due_ms().is_some_and(|due_ms| due_ms <= now_ms);
         let Some(waiter) = self.state.blocked.as_ref().filter(is_due).map(Arc::clone) else { return };
         if waiter.takes_look(now_ms) && waiter.deadline_ms.is_none_or(|deadline_ms| deadline_ms > now_ms) {
             if self.engine.clients.pause.held(now_ms).is_some() {
-                // Nothing changes during a pause.
+                // During a pause nothing may change.
                 waiter.look_at(now_ms.saturating_add(LOOK_IN_PAUSE_MS));
             } else {
                 serve_blocked::gone(scratch.thread_context(), execute::call, waiter.keys());
@@ -187,19 +189,19 @@ impl Session {
         self.unblock(waiter.ticket, &mut reply, scratch, others);
     }
 
-    /// Returns the waiter of the peer, if it waits for a key.
+    /// Returns the waiter of the client, if it waits for a key.
     pub fn waiter(&self) -> Option<&Arc<Waiter>> {
         self.state.blocked.as_ref()
     }
 
-    /// Returns when the waiting for a key ends by itself or is looked after, in monotonic milliseconds; None where neither
-    /// happens, or where only the letter is awaited that says how it has ended.
+    /// Returns when [`Session::time_out`] is due for a client that waits for a key, in monotonic milliseconds: at its timeout
+    /// or at the next look at the keys. None if neither is due, or if only the letter with the outcome is awaited.
     pub fn deadline_ms(&self) -> Option<u64> {
         let waiter = self.state.blocked.as_ref()?;
         waiter.due_ms().filter(|_| !self.is_letter_due)
     }
 
-    /// Returns whether nothing of this peer runs now: it waits for a key, or for the end of a pause.
+    /// Returns whether no request of this client may run now, because it waits for a key or for the end of a pause.
     pub fn is_held(&self) -> bool {
         self.paused || self.state.blocked.is_some()
     }
@@ -214,14 +216,14 @@ impl Session {
         self.paused
     }
 
-    /// Returns whether more replies waited than the soft limit allows, when it was asked last.
+    /// Returns whether more replies waited than the soft limit allows at the last call of [`Session::is_output_exceeded`].
     #[inline]
     pub fn is_behind(&self) -> bool {
         self.over_soft_since_s.is_some()
     }
 
-    /// Returns whether `waiting` bytes of replies that the peer does not read are too many. Without any, the time over the
-    /// soft limit is forgotten.
+    /// Returns whether `waiting` bytes of replies that the client does not read are too many. If no bytes wait, forgets the
+    /// time over the soft limit.
     pub fn is_output_exceeded(&mut self, waiting: usize, now: Instant) -> bool {
         if waiting == 0 {
             self.over_soft_since_s = None;
@@ -231,7 +233,7 @@ impl Session {
         limit.is_exceeded(waiting as u64, &mut self.over_soft_since_s, now.monotonic_ms() / 1_000)
     }
 
-    /// Returns whether the user, as it is now, may have all subscriptions of this peer.
+    /// Returns whether the user, as it is now, may have all subscriptions of this client.
     pub fn may_listen(&self) -> bool {
         let (Some(subscriptions), user) = (&self.state.subscriptions, &self.state.login.user) else { return true };
         let Some(user) = self.engine.acl.get(&user.name).filter(|known| known.id == user.id) else { return false };
@@ -240,7 +242,7 @@ impl Session {
             .all(|kind| subscriptions.names(kind).all(|name| user.allows_channel(name, kind == Kind::Pattern)))
     }
 
-    /// Removes this peer from all that others know of it.
+    /// Removes this client from all tables of the engine.
     pub fn close(&mut self) {
         self.engine.clients.memory.forget(&self.state.client);
         self.state.multi.watching.clear(&self.engine);
@@ -251,7 +253,7 @@ impl Session {
         }
         self.state.unsubscribe_all(&self.engine);
         self.state.stop_tracking(&self.engine);
-        // Its worker may not have heard yet that it has become a replica.
+        // The client has become a replica, but its worker may not have been notified yet.
         if let Some(replica) = self.state.replica.take().filter(|replica| replica.is_registered()) {
             primary::dismiss_replica(&self.engine, &replica);
         }
@@ -267,8 +269,8 @@ impl Session {
         self.pending.extend_from_slice(bytes);
     }
 
-    /// Makes room for more of a large request of which so many bytes have arrived. It gets room in few steps, each some times
-    /// the bytes that have arrived: a claimed length alone takes no memory.
+    /// Makes room for more of a large request of which `length` bytes have arrived. The room grows in few steps, each a
+    /// multiple of the bytes that have arrived: an announced length alone takes no memory.
     fn make_room(&mut self, length: usize) {
         let room = self.parser.wanted().min(length.saturating_mul(ROOM_AHEAD));
         self.pending.reserve_exact(room.saturating_sub(self.pending.len()));
@@ -281,7 +283,8 @@ impl Session {
             pending = Vec::new();
         } else {
             pending.drain(..used);
-            // Requests may keep overlapping the arriving bytes for ever; the room of a large one is given back nevertheless.
+            // The buffer may never become empty, because the end of the received bytes is always an incomplete request; so
+            // the room of a large request is given back here.
             if pending.capacity() > KEPT_BYTES.max(4 * pending.len()) {
                 pending.shrink_to(2 * pending.len());
             }
@@ -289,7 +292,7 @@ impl Session {
         self.pending = pending;
     }
 
-    /// Executes the complete requests in `bytes`; returns how many bytes that was.
+    /// Executes the complete requests in `bytes`; returns how many bytes they take.
     fn run(&mut self, bytes: &[u8], scratch: &mut Scratch, others: &mut dyn WorkerHandoff) -> usize {
         let mut used = 0;
         while used < bytes.len() && !self.state.closing && !self.is_held() {
@@ -306,7 +309,7 @@ impl Session {
                 return used + scratch.batch.start(run);
             }
             if parsed.is_err() && self.state.blocked.is_some() {
-                // A request that cannot be understood is answered in its turn.
+                // A malformed request is answered with an error, behind the replies to the requests before it.
                 self.parser = Parser::new();
                 return used + end_of(run, rest, self.limits());
             }
@@ -320,7 +323,7 @@ impl Session {
         if self.state.closing { bytes.len() } else { used }
     }
 
-    /// Updates the data that others see of this peer.
+    /// Updates the data that other threads see of this client.
     #[inline]
     fn publish(&mut self, scratch: &Scratch) {
         let (input, now_ms) = (self.input(), scratch.now.wall_ms());
@@ -333,7 +336,7 @@ impl Session {
         }
     }
 
-    /// Returns the input that has not run.
+    /// Returns the sizes of the input that was not executed yet.
     #[inline]
     fn input(&self) -> Input {
         let bytes = self.pending.len();
@@ -341,7 +344,8 @@ impl Session {
         Input { bytes, spare: self.pending.capacity() - bytes, argument_bytes: self.parser.heap_bytes() + waiting }
     }
 
-    /// Returns the bytes of new replies at which the peer is owed too much. A peer without a socket takes them at once.
+    /// Returns the number of bytes of new replies at which the client is owed too much. A session without a socket passes
+    /// them on at once.
     fn output_max(&self, authenticated: bool) -> usize {
         let client = &self.state.client;
         match self.output_limit(authenticated).hard_bytes {
@@ -363,7 +367,7 @@ impl Session {
         self.engine.config.output_limit(class)
     }
 
-    /// Returns whether the peer has logged in, or does not have to.
+    /// Returns whether the client has logged in, or does not have to.
     fn is_authenticated(&self) -> bool {
         self.state.login.authenticated || !self.engine.acl.asks_password()
     }
@@ -404,7 +408,7 @@ impl Session {
     }
 }
 
-/// Returns where the first `count` requests of these bytes end; there are so many.
+/// Returns the position at which the first `count` requests of these bytes end; the caller knows that there are so many.
 fn end_of(count: usize, bytes: &[u8], limits: Limits) -> usize {
     let limits = Limits { requests_max: count, ..limits };
     Parser::new().parse(bytes, &limits, &mut Batch::new()).unwrap_or(0)
@@ -490,7 +494,7 @@ mod tests {
             say(&mut listener, &format!("SET key:{key} {}\r\n", "x".repeat(200)));
         }
         say(&mut listener, "HELLO 3\r\nSUBSCRIBE __keyevent@0__:evicted\r\n");
-        // Room is made at the gates, and then the disk holds the command.
+        // The gates make room by evicting, and after that the disk holds the command.
         engine.config.assign(Opt::Maxmemory, &[b"1mb"]).expect("a size");
         engine.lifecycle.readiness.set(Hindrance::DiskBehind, true);
         let told = say(&mut listener, "SET one 1\r\n");

@@ -1,7 +1,8 @@
-//! The effect of `maxmemory-clients` on a request that comes in parts: it is weighed before it runs, as in Redis.
+//! The effect of `maxmemory-clients` on a request that arrives in parts: it is weighed before it runs, as in Redis.
 //!
-//! The worker weighs its clients behind their replies (`worker/limits`), which is too late where one request alone is too
-//! much. Not for requests that come at once, which are no larger than the worker's buffer. The thread that owns the session.
+//! The worker weighs its clients after their replies (`worker/limits`). That is too late if one request alone is too large. A
+//! request that arrives at once is no larger than the worker's buffer and is not weighed here. Runs on the thread that owns
+//! the session.
 
 use std::sync::atomic::Ordering;
 
@@ -10,7 +11,7 @@ use crate::context::worker_handoff::WorkerHandoff;
 use crate::execute::scratch::Scratch;
 
 impl Session {
-    /// Executes the complete requests of those that came in parts, unless the client has to be closed before.
+    /// Executes the complete requests among the bytes that arrived in parts, unless the client has to be closed before.
     pub(super) fn run_complete(&mut self, scratch: &mut Scratch, others: &mut dyn WorkerHandoff) {
         let is_complete = !self.is_held() && self.pending.len() >= self.parser.wanted();
         if is_complete && !self.is_evicted(scratch) {
@@ -18,8 +19,8 @@ impl Session {
         }
     }
 
-    /// Weighs the client with a request that came in parts, before that runs. True where `maxmemory-clients` has it closed: then
-    /// nothing of the request is left.
+    /// Weighs the client with a request that arrived in parts, before that runs. Returns true if `maxmemory-clients` has the
+    /// client closed: then the request was dropped.
     fn is_evicted(&mut self, scratch: &Scratch) -> bool {
         let (engine, client) = (&self.engine, &self.state.client);
         let bytes_max = engine.config.client_bytes_max();

@@ -18,7 +18,7 @@ pub(super) fn put_into_journal(cx: &mut Cx<'_>, bytes: &[u8], is_for_replicas: b
     cx.locks.recorder.foreign(database, bytes, is_for_replicas);
 }
 
-/// Whether a pause holds a request, if a primary has sent it; gives its locks back then.
+/// Returns whether a pause holds a request, if a primary has sent it. If so, gives the request's locks back.
 pub(super) fn stays(cx: &mut Cx<'_>, request: &Request<'_>, is_from_primary: bool) -> bool {
     let is_held = is_from_primary && gates::is_stream_held(cx, request);
     if is_held {
@@ -44,7 +44,7 @@ pub(super) fn run(cx: &mut Cx<'_>, request: Request<'_>, is_counted: bool) -> Re
     outcome
 }
 
-/// Shows a request of a primary to the monitors. There are none while an AOF is loaded.
+/// Shows a request of a primary to the monitors. While an AOF is loaded, there are no monitors.
 pub(super) fn show(cx: &mut Cx<'_>, request: &Request<'_>) {
     if cx.engine.pubsub.monitors.load(Ordering::Relaxed) != 0 {
         publish::show_to_monitors(cx, request);

@@ -1,9 +1,10 @@
 //! The commands of an AOF or of a primary's stream that are not applied: the reason, and the outcome
 //! (`propagation-error-behavior`).
 //!
-//! Of a primary's stream that is an error by default, and the replica asks for all data; it is passed over where the operator has
-//! said so. Of a log a command that answers an error is passed over by default, as all servers do: the log may have been written
-//! by another server, and the rest of it is worth more. One that is not even known is passed over where the operator has said so.
+//! If a command of a primary's stream answers an error, the replica asks for a full sync by default, and passes over the
+//! command if the options say so. If a command of an AOF answers an error, it is passed over by default, as in Redis: the AOF
+//! may have been written by another server, and the rest of it is worth more. An unknown command of an AOF is passed over
+//! only if the options say so.
 
 use sleeve_wire::commands::{Command, Flags, Row};
 use sleeve_wire::request::Args;
@@ -21,11 +22,12 @@ pub(super) const REPLACED: Error = Error::fixed("ERR this server does not follow
 pub struct Refused {
     /// The offset of its first byte.
     pub offset: u64,
-    /// Its name, or as much as is there of one.
+    /// The command's name, or the part of it that has arrived.
     pub command: String,
     /// The error reply that a client would have got.
     pub error: String,
-    /// The command is correct: the server follows another primary by now, or none. All before it was applied, and it was not.
+    /// The command is correct, but this server follows another primary by now, or none. All commands before it were applied,
+    /// and it was not.
     pub is_replaced: bool,
 }
 
@@ -46,21 +48,21 @@ impl Refused {
     }
 }
 
-/// Where a command comes from.
+/// The source of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CommandSource {
     /// A primary's stream.
     Primary,
-    /// A log.
+    /// An AOF.
     Log,
     /// A caller that allows no command to be passed over.
     Strict,
 }
 
-/// Passes over a command that answers an error, with a line in the log, if the options have it so.
+/// Passes over a command that answers an error, with a line in the server log, if the options allow that.
 ///
 /// # Errors
-/// They have it not so.
+/// Returned if the options do not allow it.
 pub(super) fn pass_over(cx: &Cx<'_>, source: CommandSource, name: &str, error: Error) -> Result<(), Error> {
     let config = &cx.engine.config;
     let behavior = config.propagation_errors();
@@ -83,11 +85,11 @@ pub(super) fn pass_over(cx: &Cx<'_>, source: CommandSource, name: &str, error: E
     Ok(())
 }
 
-/// Passes over a command that cannot even be run, likewise. A log with one was written by a newer server, or is damaged: it is
-/// passed over only where the operator has said so.
+/// Passes over a command that cannot even be run, with a line in the server log, if the options allow that. An AOF with such
+/// a command was written by a newer server, or is damaged.
 ///
 /// # Errors
-/// The options have it not so.
+/// Returned if the options do not allow it.
 pub(super) fn pass_over_unrun(cx: &Cx<'_>, source: CommandSource, error: Error) -> Result<(), Error> {
     match source {
         CommandSource::Log if !cx.engine.config.propagation_errors().passes_over_unknown_in_log() => Err(error),
@@ -96,8 +98,8 @@ pub(super) fn pass_over_unrun(cx: &Cx<'_>, source: CommandSource, error: Error) 
 }
 
 /// Returns whether a primary may send a command: one that changes data, one that is propagated although it changes none, or
-/// one that changes nothing but the things that scripts may change as well. Other commands end servers, change their nature,
-/// or give a connection more than replies.
+/// one that changes only state that scripts may change as well. Other commands end servers, change their role or
+/// configuration, or give a connection more than replies.
 pub(super) fn may_be_sent(row: &Row) -> bool {
     let is_passed_on = row.flags.intersects(Flags::WRITE.or(Flags::MAY_REPLICATE));
     let is_known = matches!(

@@ -47,13 +47,13 @@ fn nothing_more_of_a_primary_is_applied_where_another_is_followed() {
     copy.apply(push, Instant::now()).expect("it follows");
     let end = engine.journal.end();
     assert_eq!(end, push.len() as u64);
-    // These were in flight: with them this server would have more than the other, and would need a full sync.
+    // If these bytes in flight were applied, this server would have more than the new primary, and would need a full sync.
     assert!(role_change::follow_primary(&engine, primary(2)));
     for late in [push.as_slice(), ping] {
         let refused = copy.apply(late, Instant::now()).expect_err("it follows another");
         assert!(refused.is_replaced && engine.journal.end() == end, "{refused}");
     }
-    // The other goes on where the first was left.
+    // The stream of the new primary goes on at the offset where that of the first one ended.
     copy.rewind();
     copy.go_on_for(engine.replication.role.number(), Arc::clone(&copy.state.client));
     copy.apply(push, Instant::now()).expect("it follows");
