@@ -27,12 +27,12 @@ impl Certificate {
         Some(Self { parsed, signed })
     }
 
-    /// Whether it is of a version without extensions.
+    /// Returns whether the certificate's version is one without extensions (1 or 2).
     pub(crate) fn is_old(&self) -> bool {
         self.parsed.tbs_certificate.version != Version::V3
     }
 
-    /// Whether its time has come and is not over.
+    /// Checks that the certificate's validity period has begun and has not ended.
     pub(crate) fn is_valid_at(&self, now: UnixTime) -> Result<(), rustls::CertificateError> {
         let validity = &self.parsed.tbs_certificate.validity;
         if now.as_secs() < validity.not_before.to_unix_duration().as_secs() {
@@ -58,7 +58,7 @@ impl Certificate {
             .map(|part| String::from_utf8_lossy(part.value.value()).into_owned())
     }
 
-    /// Whether one of its common names is that name; a star stands for the first label.
+    /// Returns whether one of the certificate's common names matches the name; a star stands for the first label.
     pub(crate) fn is_commonly_named(&self, name: &ServerName<'_>) -> bool {
         let wanted = name.to_str();
         let is_address = matches!(name, ServerName::IpAddress(_));
@@ -83,7 +83,7 @@ impl Certificate {
         Some((inner_of(&info.algorithm.to_der().ok()?)?, info.subject_public_key.as_bytes()?))
     }
 
-    /// Whether it says that the other one has signed it. Nothing is proven by that.
+    /// Returns whether the certificate names the other one as its issuer. That is a claim only: no signature is checked.
     pub(crate) fn names_as_issuer(&self, other: &Self) -> bool {
         let (issuer, subject) = (&self.parsed.tbs_certificate.issuer, &other.parsed.tbs_certificate.subject);
         issuer == subject

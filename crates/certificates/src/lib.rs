@@ -1,15 +1,15 @@
-//! Which certificates and keys are taken under TLS: the rules that server, client and replicas share.
+//! The rules by which certificates and keys are accepted under TLS. The server, the client and replicas share them.
 //!
-//! The TLS library takes certificates as the public web has them: version 3, with names in subjectAltName, signed by an
-//! authority that is no server itself. Those of a company's own network are often otherwise, and OpenSSL takes them. Here
-//! they are taken where that is as safe:
+//! The TLS library accepts certificates as the public web has them: version 3, with names in subjectAltName, signed by an
+//! authority that is no server itself. Certificates of a company's own network often differ, and OpenSSL accepts them. Here
+//! they are accepted where that is as safe:
 //!
 //! - A certificate that is itself among the trusted ones is believed, whether it is an authority's, of version 1 or
-//!   self-signed. The peer still proves that it has the key, and its time and its name count.
-//! - A certificate of version 1 is believed if a trusted one has signed it. It has no extensions, so nothing that it could
-//!   have signed in turn is believed.
+//!   self-signed. The peer still has to prove that it has the key, and the certificate's time and name are checked.
+//! - A certificate of version 1 is believed if a trusted one has signed it. It has no extensions, so no certificate that it
+//!   has signed in turn is believed.
 //! - The common name counts where there is no subjectAltName and the user has named the authority.
-//! - Keys may lie under a pass phrase (PKCS#8), and may be of the curve P-521.
+//! - Keys may be encrypted with a pass phrase (PKCS#8), and may be of the curve P-521.
 //!
 //! | room | contents |
 //! | --- | --- |

@@ -10,7 +10,7 @@ use rustls::{CertificateError, DigitallySignedStruct, Error};
 
 use crate::certificate::Certificate;
 
-/// Whether the key of a certificate has signed a handshake of TLS 1.2.
+/// Checks that the key of a certificate has signed a handshake of TLS 1.2.
 pub(crate) fn verify_tls12(
     message: &[u8],
     certificate: &CertificateDer<'_>,
@@ -38,7 +38,7 @@ pub(crate) fn verify_tls13(
     verify_tls13_signature_with_raw_key(message, &key, signed, algorithms)
 }
 
-/// Whether the key of `issuer` has signed a certificate.
+/// Returns whether the key of `issuer` has signed a certificate.
 pub(crate) fn has_signed(
     issuer: &Certificate,
     certificate: &Certificate,

@@ -46,12 +46,12 @@ impl Trusted {
         self.roots.add_parsable_certificates(certificates);
     }
 
-    /// Whether there are any.
+    /// Returns whether no certificate is trusted.
     pub fn is_empty(&self) -> bool {
         self.roots.is_empty()
     }
 
-    /// Whether the user has named any.
+    /// Returns whether the user has named any trusted certificates.
     pub(crate) fn is_given(&self) -> bool {
         !self.given.is_empty()
     }

@@ -16,12 +16,12 @@ use crate::certificate::Certificate;
 use crate::signatures;
 use crate::trusted::Trusted;
 
-/// Whether the name that a server's certificate is for counts.
+/// The treatment of the name in a server's certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
-    /// It must be the server's.
+    /// The name must be that of the server.
     Own,
-    /// It does not.
+    /// The name is not checked.
     Any,
 }
 
@@ -70,7 +70,7 @@ impl Servers {
         Self { trusted, webpki, algorithms, names }
     }
 
-    /// Whether the certificate is for this name.
+    /// Checks that the certificate is for this name, unless any name is accepted.
     fn check_name(&self, certificate: &CertificateDer<'_>, name: &ServerName<'_>) -> Result<(), Error> {
         if self.names == Names::Any {
             return Ok(());

@@ -29,7 +29,7 @@ pub(crate) struct Part {
     pub(crate) ident: Ident,
     /// Its name where it travels, as a literal.
     pub(crate) name: String,
-    /// Whether it may be missing.
+    /// True if the value may be missing where the type is read.
     pub(crate) has_default: bool,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Generics {
 struct Said {
     rename: Option<String>,
     has_default: bool,
-    /// Where the first one stood.
+    /// The place in the source of the first such attribute.
     place: Option<Span>,
 }
 

@@ -49,7 +49,7 @@ fn respanned(tokens: TokenStream, place: Span) -> TokenStream {
 /// Tokens that are read from the left to the right.
 pub(crate) struct Tokens {
     rest: Peekable<IntoIter<TokenTree>>,
-    /// Where the last one stood.
+    /// The place in the source of the last token that was taken.
     pub(crate) place: Span,
 }
 
@@ -70,7 +70,7 @@ impl Tokens {
         self.rest.peek().is_none()
     }
 
-    /// Whether this sign comes next.
+    /// Returns whether the next token is this sign.
     pub(crate) fn sees(&mut self, sign: char) -> bool {
         matches!(self.rest.peek(), Some(TokenTree::Punct(punct)) if punct.as_char() == sign)
     }

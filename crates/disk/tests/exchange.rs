@@ -70,7 +70,7 @@ pub fn append(log: &mut AofWriter, requests: &[&[&str]], now: i64) {
     log.append(log.end() + 14, &[], now).expect("nothing is appended");
 }
 
-/// All that a log needs: a base, increments, transactions, databases, times, a rewrite.
+/// Writes an AOF that has every feature: a base, increments, transactions, several databases, times and, if asked, a rewrite.
 fn write_log(options: &Options, rewrites: bool) {
     let mut log = begin(options);
     append(&mut log, &[&["SELECT", "0"], &["SET", "a", "1"]], 1_700_000_000);

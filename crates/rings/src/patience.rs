@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// Looks between two at the clock.
 const LOOKS_A_CLOCK: u32 = 32;
 
-/// Where so many looks in a row were for nothing, or more, two to the power of that many waits pass without one.
+/// The cap on the count of failed polls: after n failed polls in a row, 2^n - 1 waits pass without a poll.
 const FAILURES_MAX: u32 = 8;
 
 /// The history that decides whether polling pays.
@@ -20,12 +20,12 @@ const FAILURES_MAX: u32 = 8;
 pub struct Patience {
     /// The longest look.
     max: Duration,
-    /// Whether the last wait began with a look, and that has found something.
+    /// True if the last wait began with a poll.
     has_looked: bool,
     has_found: bool,
-    /// How many looks in a row were for nothing.
+    /// The number of polls in a row that found nothing, up to [`FAILURES_MAX`].
     failures: u32,
-    /// How many waits pass without a look.
+    /// The number of waits that still pass without a poll.
     left_out: u32,
 }
 
@@ -63,7 +63,7 @@ impl Patience {
     }
 }
 
-/// One look.
+/// A poll that is under way.
 #[derive(Debug)]
 pub struct Watch {
     max: Duration,
@@ -81,7 +81,7 @@ impl Watch {
         !self.looks.is_multiple_of(LOOKS_A_CLOCK) || self.has_time()
     }
 
-    /// Whether to look once more, where a look takes longer than one at the clock.
+    /// Returns whether to look once more, for a caller with a look that takes longer than reading the clock.
     #[inline]
     pub fn has_time(&mut self) -> bool {
         let now = Instant::now();
@@ -93,7 +93,7 @@ impl Watch {
 mod tests {
     use super::*;
 
-    /// How many waits pass before the next that begins with a look.
+    /// Returns the number of waits that pass before the next one that begins with a poll.
     fn left_out(patience: &mut Patience) -> u32 {
         (0..).find(|_| patience.begin().is_some()).expect("there is one in the end")
     }

@@ -19,23 +19,23 @@ use std::sync::atomic::{AtomicU64, fence};
 /// Words ahead of the bytes: each of the four below has a line of the processor's cache to itself.
 pub const HEAD_WORDS: usize = 32;
 
-/// Up to where the writer has written.
+/// The word with the writer's position: the bytes written so far.
 const WRITTEN: usize = 0;
 
-/// Up to where the reader has taken.
+/// The word with the reader's position: the bytes taken so far.
 const TAKEN: usize = 8;
 
-/// Not zero while the reader sleeps.
+/// The word that is not zero while the reader sleeps.
 const READER_SLEEPS: usize = 16;
 
-/// Not zero while the writer waits for room.
+/// The word that is not zero while the writer waits for room.
 const WRITER_WAITS: usize = 24;
 
 const WORD: usize = size_of::<u64>();
 
 /// Words that two processes share. Any of them may change at any time.
 pub trait Words {
-    /// All of them; the same ones each time.
+    /// Returns all words; the same slice at each call.
     fn words(&self) -> &[AtomicU64];
 }
 
@@ -57,12 +57,12 @@ impl std::fmt::Display for Broken {
 
 impl std::error::Error for Broken {}
 
-/// Where a ring lies in the memory.
+/// The place of a ring in the memory.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     /// The first word of its head.
     start: usize,
-    /// How many words of bytes it has, less one; how many is a power of two.
+    /// The number of words for bytes, less one; the number is a power of two.
     mask: usize,
 }
 
@@ -107,7 +107,7 @@ pub struct Writer<M> {
     memory: M,
     place: Place,
     written: u64,
-    /// Up to where the reader was last seen to have taken.
+    /// The reader's position when the writer last looked at it.
     taken: u64,
 }
 
@@ -140,7 +140,7 @@ impl<M: Words> Writer<M> {
         Ok(count)
     }
 
-    /// Whether the reader sleeps, and now has to be rung. Asked behind every write.
+    /// Returns whether the reader sleeps and has to be rung now. The writer asks this after every write.
     #[inline]
     pub fn must_ring(&mut self) -> bool {
         must_ring(self.place.head(&self.memory, READER_SLEEPS))
@@ -213,11 +213,11 @@ pub struct Reader<M> {
     memory: M,
     place: Place,
     taken: u64,
-    /// Up to where the writer was last seen to have written.
+    /// The writer's position when the reader last looked at it.
     written: u64,
-    /// Up to where it had taken when it last looked whether the writer waits.
+    /// The reader's own position when it last looked whether the writer waits.
     asked: u64,
-    /// It has said that it sleeps, and has not taken that back.
+    /// True from the reader's announcement that it sleeps until it takes that back.
     is_asleep: bool,
     /// The writer has rung since that was asked last, or is about to.
     was_rung: bool,
@@ -252,10 +252,10 @@ impl<M: Words> Reader<M> {
         Ok(count)
     }
 
-    /// Whether there is something to take.
+    /// Returns whether there are bytes to take.
     ///
     /// # Errors
-    /// As [`Reader::read`].
+    /// Those of [`Reader::read`].
     #[inline]
     pub fn has_bytes(&mut self) -> Result<bool, Broken> {
         if self.written == self.taken {
@@ -305,7 +305,8 @@ impl<M: Words> Reader<M> {
         }
     }
 
-    /// Whether the writer has rung since this was asked last, or is about to: then there is, or comes, a byte on the socket.
+    /// Returns whether the writer has rung since the last call, or is about to. If so, a byte is on the socket or will arrive
+    /// there.
     #[inline]
     pub fn take_ring(&mut self) -> bool {
         std::mem::take(&mut self.was_rung)

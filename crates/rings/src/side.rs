@@ -2,7 +2,7 @@
 
 use crate::ring::{HEAD_WORDS, Reader, Words, Writer};
 
-/// Which of the two a side is.
+/// The two sides of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// The side that handed out the memory.
@@ -11,12 +11,12 @@ pub enum Role {
     Client,
 }
 
-/// How many words two rings take that have so many bytes each.
+/// Returns the number of words that two rings of `capacity` bytes each take.
 pub const fn words_for(capacity: usize) -> usize {
     2 * (HEAD_WORDS + capacity / size_of::<u64>())
 }
 
-/// How many bytes each of two rings has in so many words; none where those are no two rings.
+/// Returns the bytes of each of the two rings in so many words; none if the words cannot be two rings.
 pub fn capacity_of(words: usize) -> Option<usize> {
     let count = (words / 2).checked_sub(HEAD_WORDS)?;
     (words.is_multiple_of(2) && count.is_power_of_two()).then_some(count * size_of::<u64>())

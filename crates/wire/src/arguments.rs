@@ -8,7 +8,7 @@ use std::ops::Index;
 
 use crate::number::Digits;
 
-/// Where an argument lies in its buffer, in bytes. Buffers are at most 4 GiB.
+/// The place of an argument in its buffer, in bytes. Buffers are at most 4 GiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
     /// Offset of the first byte.

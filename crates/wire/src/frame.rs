@@ -13,7 +13,7 @@
 
 pub use super::protocol_error::{FrameError, speaks_tls};
 
-/// How deep a consumer should follow nested aggregates before it calls the reply malformed.
+/// The depth of nested aggregates beyond which a consumer should call the reply malformed.
 pub const DEPTH_MAX: usize = 128;
 
 /// The longest line (a simple string, an error, a number, a length) that is accepted, in bytes without its `\r\n`.
@@ -33,7 +33,7 @@ const FRAME_LENGTH_MIN: u64 = 3;
 pub struct Scanner {
     /// Bytes of the buffer that are already understood.
     position: usize,
-    /// How far beyond `position` a line was searched for its end without success.
+    /// The number of bytes behind `position` that hold no end of a line.
     searched: usize,
     /// Frames that must still be read before the outermost one is whole; 0 stands for "not begun", which means one.
     pending: u64,
@@ -104,7 +104,7 @@ impl Scanner {
 /// The first line of a frame.
 struct Head {
     kind: u8,
-    /// Where the line ends, without `\r\n`; it starts one byte after the frame does.
+    /// The end of the line, without `\r\n`; the line starts one byte after the frame does.
     line_end: usize,
     /// The offset of the first byte behind the line.
     body: usize,
@@ -234,7 +234,7 @@ pub fn short_bulk(buffer: &[u8]) -> Option<(usize, usize)> {
     (buffer.get(end - 2..end)? == b"\r\n").then_some((head, end))
 }
 
-/// One reply, or one element of one. Strings are slices of the bytes that were decoded.
+/// A reply, or an element of a reply. Strings are slices of the bytes that were decoded.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Frame<'a> {
@@ -298,10 +298,10 @@ impl<'a> Items<'a> {
     }
 }
 
-/// All elements of an aggregate, in the order of the bytes, for a caller that wants all of them.
+/// An iterator over all elements of an aggregate, nested ones too, in the order of the bytes.
 ///
 /// An aggregate comes ahead of its elements and without them: its items say how many follow and hold none. So each byte is
-/// read once, however deep it lies; a caller that descends by [`Items`] instead searches each level for the ends of its
+/// read once, however deep it lies. A caller that descends by [`Items`] instead searches each level for the ends of its
 /// elements.
 #[derive(Clone, Debug, Default)]
 pub struct Walk<'a> {

@@ -30,7 +30,7 @@ use crate::commands::{self, Row};
 /// The kind of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Any bytes.
+    /// A string of any bytes.
     String,
     /// A signed 64-bit integer.
     Integer,
@@ -44,9 +44,9 @@ pub enum Kind {
     UnixTime,
     /// A word that stands for itself.
     PureToken,
-    /// One of the children.
+    /// A choice: exactly one of the children is given.
     OneOf,
-    /// All children in order.
+    /// A sequence: all children are given, in order.
     Block,
 }
 
@@ -73,7 +73,7 @@ impl Kind {
     }
 }
 
-/// One argument, or one group of arguments.
+/// An argument, or a group of arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Argument {
     /// The argument's name.
@@ -88,11 +88,11 @@ pub struct Argument {
     pub since: Option<&'static str>,
     /// The version of Redis since which it is deprecated.
     pub deprecated_since: Option<&'static str>,
-    /// Whether it may be left out.
+    /// True if the argument may be left out.
     pub optional: bool,
-    /// Whether it may be given more than once.
+    /// True if the argument may be given more than once.
     pub multiple: bool,
-    /// Whether its token is given each time.
+    /// True if the token precedes each repetition of the argument, and not only the first.
     pub multiple_token: bool,
     /// The parts of a group.
     pub children: Vec<Argument>,

@@ -10,7 +10,8 @@
 use crate::arguments::Span;
 use crate::protocol_error::ProtocolError;
 
-/// How a client begins that speaks TLS (RFC 8446, section 5.1): a record of a handshake, and the first byte of its version.
+/// The first bytes of a client that speaks TLS (RFC 8446, section 5.1): a record of a handshake, and the first byte of its
+/// version.
 const TLS_HANDSHAKE: &[u8] = &[0x16, 0x03];
 
 /// Refuses bytes that may not begin a line: a client that speaks TLS gets an error at once, instead of waiting for the end of

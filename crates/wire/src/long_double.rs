@@ -41,7 +41,7 @@ struct Unrounded {
 impl LongDouble {
     /// Zero.
     pub const ZERO: LongDouble = LongDouble { negative: false, significand: 0, exponent: 0 };
-    /// One.
+    /// The number one.
     pub const ONE: LongDouble = LongDouble { negative: false, significand: 1 << 63, exponent: -63 };
     /// The greatest finite number.
     pub const GREATEST: LongDouble = LongDouble { negative: false, significand: u64::MAX, exponent: EXPONENT_MAX };
@@ -241,7 +241,7 @@ fn parse_magnitude(text: &[u8]) -> Option<Option<Unrounded>> {
 struct Text {
     /// Values of the significand's digits.
     digits: Vec<u8>,
-    /// How many of them follow the point.
+    /// The number of digits behind the point.
     fraction_len: i64,
     exponent: i64,
 }

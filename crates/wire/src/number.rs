@@ -163,7 +163,7 @@ fn is_negative_zero(value: f64) -> bool {
     value == 0.0 && value.is_sign_negative()
 }
 
-/// Up to 2^62 a double without fraction is written as an integer.
+/// The largest magnitude, 2^62, up to which a double without fraction is written as an integer.
 const INTEGRAL_MAX: f64 = 4_611_686_018_427_387_904.0;
 
 /// Returns the shortest digits of a positive finite double and the power of ten of the last one. Where two shortest texts are

@@ -21,7 +21,7 @@ pub enum Protocol {
 /// Writes replies to the end of a buffer.
 #[derive(Debug)]
 pub struct Writer<'a> {
-    /// Where the bytes go.
+    /// The buffer to which the replies are appended.
     pub out: &'a mut Vec<u8>,
     /// The protocol that the peer reads.
     pub protocol: Protocol,

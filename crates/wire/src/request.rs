@@ -31,7 +31,7 @@ pub const UNAUTHENTICATED_BULK_LEN_MAX: i64 = 16 * 1024;
 /// A request's place in its batch.
 #[derive(Clone, Copy, Debug)]
 struct Request {
-    /// Where its first byte lies in the parsed buffer.
+    /// The place of the request's first byte in the parsed buffer.
     start: u32,
     first: u32,
     /// Number of spans; the top bit says that they point into the batch's side buffer.
@@ -126,7 +126,7 @@ pub struct Limits {
     pub bulk_len_max: i64,
     /// The maximum number of arguments of one request. A value beyond 31 bits acts as 2^31 - 1.
     pub args_max: i64,
-    /// Whether the peer may send large requests: false until it has passed AUTH, where AUTH is required.
+    /// True if the peer may send large requests: false until it has passed AUTH, where AUTH is required.
     pub authenticated: bool,
     /// [`Parser::parse`] stops when the batch holds so many requests. 1 for a peer that is not authenticated, because
     /// the request after an AUTH is read under other limits.
@@ -145,13 +145,13 @@ impl Default for Limits {
 pub struct Parser {
     /// Arguments of the unfinished multibulk that are still to come; 0 when none is open.
     remaining: u32,
-    /// Where the unfinished request goes on, from its first byte.
+    /// The number of bytes of the unfinished request that are parsed, from its first byte.
     pos: usize,
-    /// How far from `pos` a line end has been sought in vain.
+    /// The number of bytes behind `pos` that hold no end of a line.
     searched: usize,
     /// Complete arguments of the unfinished multibulk, from its first byte.
     spans: Vec<Span>,
-    /// How many bytes the unfinished request must reach before another look at it can help.
+    /// The length in bytes that the unfinished request must reach before another attempt at parsing can help.
     wanted: usize,
 }
 
@@ -162,7 +162,7 @@ enum Step<T> {
     Short,
 }
 
-/// Where the multibulk being read stands.
+/// The state of the multibulk that is being read.
 struct Open {
     pos: usize,
     remaining: u32,

@@ -23,7 +23,7 @@ fn shown(value: f64) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// Every way to split the text at a star, in plain recursion.
+/// Matches by trying every way to split the text at a star, in plain recursion.
 fn naive_match(pattern: &[u8], text: &[u8], nocase: bool) -> bool {
     let eq = |a: u8, b: u8| if nocase { a.eq_ignore_ascii_case(&b) } else { a == b };
     match (pattern, text) {

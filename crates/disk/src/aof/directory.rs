@@ -17,16 +17,16 @@ use super::increment::Increment;
 /// The suffix of an unfinished base's name.
 const UNFINISHED_BASE_END: &str = ".aof";
 
-/// Where an AOF lies, and how it is written.
+/// The place of an AOF on the disk, and the settings with which it is written.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Its folder (`appenddirname` in `dir`).
     pub folder: PathBuf,
     /// The prefix of its files' names (`appendfilename`).
     pub name: String,
-    /// Whether each block has a line with its sum (`aof-checksums`).
+    /// True if each block is preceded by a line with its checksum (`aof-checksums`).
     pub checksums: bool,
-    /// Whether a `#TS:` line stands where the second changes (`aof-timestamp-enabled`).
+    /// True if a `#TS:` line is written when the second changes (`aof-timestamp-enabled`).
     pub timestamps: bool,
     /// Random bits, which are unknown to clients that only send commands.
     pub salt: u64,

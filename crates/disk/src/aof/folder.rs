@@ -24,7 +24,7 @@ use super::writer::{AofWriter, Beginning, Catalog, DirectoryLock};
 pub enum OpenError {
     /// An error of the system; the text names the call's object.
     Disk(String, io::Error),
-    /// Another process has it.
+    /// The folder is locked by another process.
     Held(io::Error),
     /// The manifest is none.
     Manifest(PathBuf, ManifestError),
@@ -71,7 +71,7 @@ impl std::error::Error for OpenError {}
 /// A log that could not be begun.
 #[derive(Debug)]
 pub struct NotBegun {
-    /// Where it was to be.
+    /// The folder in which the AOF was to begin.
     pub folder: Folder,
     /// Why not.
     pub error: OpenError,
@@ -110,12 +110,12 @@ impl Folder {
         Ok(Folder { directory, manifest, known_end: None, told, unnamed, has_taken_over, lock })
     }
 
-    /// Whether there is no log yet.
+    /// Returns whether the manifest names no base and no increment: the folder holds no AOF yet.
     pub fn is_empty(&self) -> bool {
         self.manifest.base.is_none() && self.manifest.increments.is_empty()
     }
 
-    /// Whether the single file of an older server has just been moved into the folder.
+    /// Returns whether the single file of an older server has just been moved into the folder.
     pub fn has_taken_over(&self) -> bool {
         self.has_taken_over
     }

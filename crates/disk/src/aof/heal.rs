@@ -29,7 +29,7 @@ pub struct Healing {
     /// The remains of earlier attempts, and the manifest that is to be there when they go.
     remains: Remains,
     before: Manifest,
-    /// Whether the manifest that names the new increment may be on the disk although it was not put there.
+    /// True if the manifest that names the new increment may be on the disk although the call that wrote it has failed.
     is_unsure: bool,
     stretch: Option<Stretch>,
     /// The journal's offset behind the last block that is durable.
@@ -38,7 +38,7 @@ pub struct Healing {
     old_end: u64,
     /// The journal's offsets that the new increment has reached.
     written: Reach,
-    /// Until that has come to its end.
+    /// The right to write the manifest, held until the healing has ended.
     job: Option<DirectoryLock>,
 }
 
@@ -50,7 +50,7 @@ pub struct Healed {
     stretch: Option<Stretch>,
     end: u64,
     bytes_before: u64,
-    /// Until the log has heard of it.
+    /// The right to write the manifest, held until the AOF has taken this result.
     _job: Option<DirectoryLock>,
 }
 
@@ -90,7 +90,7 @@ impl AofWriter {
         })
     }
 
-    /// That a healing has run: the log is as it was, and durable up to its end.
+    /// Takes the result of a healing: the AOF has its earlier contents, and is durable up to its end.
     pub fn healed(&mut self, healed: Healed) {
         let Healed { manifest, increment, stretch, end, bytes_before, .. } = healed;
         self.catalog.replace(manifest);
@@ -181,7 +181,7 @@ impl Healing {
         self.directory.sync()
     }
 
-    /// Where the new increment lies.
+    /// Returns the path of the new increment.
     fn path(&self) -> PathBuf {
         let options = &self.directory.options;
         options.path(format!("{}.{}.incr.aof", options.name, self.number))

@@ -58,7 +58,7 @@ impl Folder {
         Ok(removed)
     }
 
-    /// Whether it is an increment of this log that is not named, and has nothing in it.
+    /// Returns whether a file is an increment of this AOF that the manifest does not name and that is empty.
     fn is_empty_increment(&self, name: &str) -> bool {
         let is_own =
             unnamed::kind_of(&self.directory.options.name, name).is_some_and(|(kind, _)| kind == Kind::Increment);

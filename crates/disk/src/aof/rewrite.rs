@@ -36,7 +36,7 @@ pub struct Rotated {
     generation: u64,
 }
 
-/// That another job of the log is not over.
+/// Returns the error of a rewrite that is refused because another job of the AOF still runs.
 fn is_busy() -> io::Error {
     io::Error::new(io::ErrorKind::ResourceBusy, "the log is being rewritten or healed")
 }
@@ -133,7 +133,7 @@ impl AofWriter {
         Ok(Rewrite { directory, manifest, base, entry, waiting, since: keep_from, job })
     }
 
-    /// That a rewrite has run.
+    /// Takes the result of a rewrite that has run.
     pub fn rewritten(&mut self, rewritten: Rewritten) {
         let Rewritten { manifest, waiting, since, stands_for, bytes_before, .. } = rewritten;
         self.catalog.replace(manifest);
@@ -163,7 +163,7 @@ impl AofWriter {
         Some(History { directory: self.directory.clone(), manifest: manifest.clone(), _job: job })
     }
 
-    /// That history is gone.
+    /// Notes that the files that the manifest calls history are removed.
     pub fn history_removed(&mut self) {
         self.catalog.generation += 1;
         self.catalog.manifest.history.clear();
@@ -175,7 +175,7 @@ impl AofWriter {
 pub struct NewBase {
     /// The file, on the same file system as the log.
     pub file: PathBuf,
-    /// In which words it is written.
+    /// The format of the base: RDB or requests.
     pub format: Format,
     /// The journal's offset that it stands for.
     pub stands_for: u64,
@@ -202,7 +202,7 @@ pub struct Rewritten {
     since: i64,
     stands_for: u64,
     bytes_before: u64,
-    /// Until the log has heard of it.
+    /// The right to write the manifest, held until the AOF has taken this result.
     _job: DirectoryLock,
 }
 

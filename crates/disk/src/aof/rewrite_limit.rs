@@ -1,5 +1,6 @@
-//! How often a rewrite that keeps failing is begun by itself: after three failures in a row first a minute later, then two,
-//! four and so on, at most an hour later, as in Redis. Without that a disk that is full would fill up with increments.
+//! The limit on automatic AOF rewrites that keep failing: after three failures in a row the server waits one minute before
+//! the next attempt, then two, four and so on, at most an hour, as in Redis. Without the limit a full disk would fill up with
+//! increments.
 //!
 //! It holds no clock: the caller gives the time, in seconds.
 
@@ -14,7 +15,7 @@ const MINUTES_MAX: u32 = 60;
 pub struct RewriteLimit {
     failures: u32,
     delay_minutes: u32,
-    /// Not before then; 0 where it has not been set, or has passed.
+    /// The earliest time of the next attempt, in seconds; 0 if no wait is set or the last wait has passed.
     next: i64,
 }
 
@@ -34,8 +35,8 @@ impl RewriteLimit {
         self.failures
     }
 
-    /// Whether a rewrite has to wait at this time. Where a wait begins, the second value is its length in minutes, to be told
-    /// once.
+    /// Returns whether a rewrite has to wait at this time. If a wait begins with this call, the second value is its length in
+    /// minutes, for the server log.
     pub fn is_limited(&mut self, now: i64) -> (bool, Option<u32>) {
         if self.failures < FAILURES {
             (self.delay_minutes, self.next) = (0, 0);

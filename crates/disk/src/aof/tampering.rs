@@ -11,13 +11,13 @@ use std::path::PathBuf;
 /// A change that another process has made to a file.
 #[derive(Debug)]
 pub enum Tampering {
-    /// It was removed.
+    /// The file was removed.
     Removed(PathBuf),
-    /// Another file is in its place.
+    /// The path leads to another file.
     Exchanged(PathBuf),
-    /// It has so many bytes, and had so many.
+    /// The file is shorter than the AOF's own record says: the bytes that it has, and the bytes that it had.
     Cut(PathBuf, u64, u64),
-    /// It has so many bytes more.
+    /// The file has this many bytes that the AOF did not write.
     Extended(PathBuf, u64),
 }
 

@@ -43,7 +43,7 @@ pub struct Unnamed {
 }
 
 impl Unnamed {
-    /// Whether there are none.
+    /// Returns whether the manifest names every base and every increment in the folder.
     pub fn is_empty(&self) -> bool {
         self.bases.is_empty() && self.increments.is_empty()
     }
@@ -56,7 +56,7 @@ impl Unnamed {
     }
 }
 
-/// Which file of the log with this name it is, by its own name.
+/// Returns the kind and the number of a file of the AOF named `log`, read from the file's own name; none for another file.
 pub(super) fn kind_of(log: &str, name: &str) -> Option<(Kind, i64)> {
     let rest = name.strip_prefix(log)?.strip_prefix('.')?;
     let base = rest.strip_suffix(".base.rdb").or_else(|| rest.strip_suffix(".base.aof"));

@@ -16,10 +16,10 @@ use super::directory::{Directory, Options};
 use super::increment::{Increment, Tail};
 use super::tampering::Tampering;
 
-/// Whether the AOF can be relied on.
+/// The state of the AOF after its last write and its last sync.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// It can.
+    /// All writes and syncs have succeeded.
     Good,
     /// The last append has failed, and nothing of it counts; the same bytes can be appended again. The text is the system's.
     WriteFailed(String),
@@ -32,7 +32,7 @@ pub enum Health {
 #[derive(Clone, Debug)]
 pub(super) struct LeftOver {
     pub(super) path: PathBuf,
-    /// Whether a manifest names it that may be on the disk.
+    /// True if a manifest that names this increment may be on the disk.
     pub(super) is_named: bool,
 }
 
@@ -79,7 +79,7 @@ pub(super) struct Catalog {
     pub(super) manifest: Manifest,
     /// Increments that were made and never switched to: they are empty, and to be removed.
     pub(super) unused: Vec<Entry>,
-    /// How often the manifest has changed.
+    /// The number of changes of the manifest so far.
     pub(super) generation: u64,
     /// Held as long as the AOF lives. A clone is with the job that writes the manifest, if one is out. Two such jobs would
     /// undo each other's work, and no other process has the directory before the job ends.
@@ -148,12 +148,12 @@ pub struct AofWriter {
     /// The end of the journal that has written the files of the directory before, if it is the journal of this process.
     known_end: Option<u64>,
     pub(super) tail: Tail,
-    /// Whether the increment is one that no manifest names yet.
+    /// True if no manifest names the current increment yet: the AOF is being switched on.
     pub(super) is_waiting: bool,
     pub(super) written: Reach,
     pub(super) synced: Reach,
     pub(super) health: Health,
-    /// How many syncs have failed.
+    /// The number of syncs that have failed.
     sync_failures: u64,
     pub(super) remains: Remains,
     pub(super) lines: BlockLines,
@@ -161,7 +161,7 @@ pub struct AofWriter {
     pub(super) bytes_before: u64,
     /// Bytes of all files when the base was new.
     pub(super) bytes_at_rewrite: u64,
-    /// Whether bytes that do not count lie behind the last increment's length.
+    /// True if the last increment's file holds bytes of a failed write behind its valid length.
     pub(super) is_torn: bool,
 }
 
@@ -217,12 +217,12 @@ impl AofWriter {
         self.synced.end
     }
 
-    /// Whether it can be relied on. While it is not good no write is to be acknowledged.
+    /// Returns the health of the AOF. While it is not good, no write may be acknowledged.
     pub fn health(&self) -> &Health {
         &self.health
     }
 
-    /// Whether it is being switched on: it is no log before its first base is there.
+    /// Returns whether the AOF is being switched on: before its first base is written it cannot be read back.
     pub fn is_waiting(&self) -> bool {
         self.is_waiting
     }
@@ -443,10 +443,10 @@ impl AofWriter {
 /// runs it holds no lock, and others append at the same time.
 #[derive(Clone, Debug)]
 pub struct SyncJob {
-    /// Each with its number and the length that it had.
+    /// The files, each with its number and with its length when the job was taken.
     files: Vec<(i64, Arc<dyn File>, u64)>,
     reach: Reach,
-    /// How many syncs had failed when it was taken.
+    /// The number of failed syncs when the job was taken.
     failures: u64,
 }
 

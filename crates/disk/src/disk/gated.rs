@@ -13,11 +13,11 @@ use super::{Disk, File};
 /// The fate of a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gate {
-    /// It runs.
+    /// The sync runs.
     Open,
-    /// It waits until the gate is no longer closed.
+    /// The sync waits until the gate is no longer closed.
     Closed,
-    /// It fails.
+    /// The sync fails.
     Failing,
 }
 

@@ -31,12 +31,12 @@ impl MemoryDisk {
     }
 }
 
-/// That there is no such file.
+/// Returns the error for a file that does not exist.
 pub(super) fn not_found(path: &Path) -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, format!("{} is not there", path.display()))
 }
 
-/// That another holds the lock.
+/// Returns the error for a lock that another process holds.
 pub(super) fn held_by(path: &Path, holder: &str) -> io::Error {
     let text = format!("{} is held by process {holder}, which uses the files beside it", path.display());
     io::Error::new(io::ErrorKind::ResourceBusy, text)

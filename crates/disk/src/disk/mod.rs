@@ -126,7 +126,7 @@ pub trait File: Debug + Send + Sync {
 
 /// A lock that is held as long as this lives.
 pub trait Lock: Debug + Send + Sync {
-    /// Whether others find it: its file is still there, and still the one that is locked.
+    /// Returns whether other processes still find the lock: its file exists, and is the one that is locked.
     fn is_in_place(&self) -> bool;
 }
 

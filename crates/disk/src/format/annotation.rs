@@ -62,15 +62,16 @@ impl Stretch {
 /// The line in front of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Which it is since the salt was given, from 0.
+    /// The number of the block since the last line with a salt, from 0.
     pub number: u64,
     /// The journal's offset at which it begins.
     pub from: u64,
-    /// How far it takes the journal. It may say less than that: parts of the journal are for replicas only.
+    /// The bytes of the journal that the block stands for. Its content may be shorter: parts of the journal are for replicas
+    /// only.
     pub covered: u64,
     /// Bytes that follow the line.
     pub length: u64,
-    /// How many bytes of the journal before `from` were not known to be synced.
+    /// The number of bytes of the journal before `from` that were not known to be synced when the block was written.
     pub unsynced: u64,
 }
 
@@ -80,7 +81,7 @@ impl Block {
         self.from.saturating_add(self.covered)
     }
 
-    /// Up to where the journal was synced when the block was written.
+    /// Returns the journal's offset up to which it was synced when the block was written.
     pub fn synced(&self) -> u64 {
         self.from.saturating_sub(self.unsynced)
     }
@@ -101,7 +102,7 @@ pub enum Line {
     End(u64),
     /// A line of another program.
     Unknown,
-    /// One that begins as ours do and is none.
+    /// A line that begins as Sleeve's own lines do and does not parse as one.
     Damaged,
 }
 

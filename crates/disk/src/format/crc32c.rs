@@ -43,8 +43,8 @@ fn by_tables(sum: u32, bytes: &[u8]) -> u32 {
     !sum
 }
 
-/// Whether this sum of bytes becomes that one when one bit of the last `length` bytes is turned, or, where these are few, one
-/// byte is another; or whether one digit of the second sum is.
+/// Returns whether a small change explains why the checksum is `sum` and not `other`: one flipped bit among the last `length`
+/// bytes, or one different byte if `length` is small, or one wrong digit in the written checksum.
 pub fn is_off_by_one_byte(sum: u32, other: u32, length: u64) -> bool {
     /// Among more bytes than that one that is any other explains too many sums.
     const FEW_BYTES: u64 = 1 << 16;

@@ -29,7 +29,7 @@ pub struct Entry {
     pub name: Vec<u8>,
     /// Its number; those of increments rise.
     pub number: i64,
-    /// How many of its bytes count, where that is not all: the rest stands in the next file once more.
+    /// The number of bytes of the file that count, if the file is longer: the next file repeats the remaining bytes.
     pub length: Option<u64>,
 }
 
@@ -46,7 +46,7 @@ impl fmt::Display for Entry {
     }
 }
 
-/// In which words a base is written.
+/// The format of a base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// As a snapshot (`aof-use-rdb-preamble yes`).

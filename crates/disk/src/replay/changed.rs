@@ -88,11 +88,11 @@ fn is_damaged_line(front: &[u8], at: u64, number: u64) -> bool {
 
 /// The sectors of a block that are known to have been written.
 struct Written {
-    /// Where the content of the block begins in the file; its line, which is right, ends there.
+    /// The byte of the file at which the block's content begins. The line in front of it is intact.
     at: u64,
     /// The last sector with a proof.
     last: Option<u64>,
-    /// Whether a sector before that one has none.
+    /// True if a sector before `last` has no proof that it was written.
     has_gap: bool,
 }
 

@@ -28,16 +28,16 @@ pub enum What {
     WrongSum,
     /// The part between two blocks, or two files, is missing: the journal's offsets.
     Missing {
-        /// Where it should go on.
+        /// The journal's offset at which the next part should begin.
         expected: u64,
-        /// Where it goes on.
+        /// The journal's offset at which the next part begins.
         found: u64,
     },
     /// The next part has been there already: the journal's offsets.
     Repeated {
-        /// Where it should go on.
+        /// The journal's offset at which the next part should begin.
         expected: u64,
-        /// Where it goes on.
+        /// The journal's offset at which the next part begins.
         found: u64,
     },
     /// The manifest does not name it, and it has data that is nowhere else.
@@ -46,9 +46,9 @@ pub enum What {
     NotHistory,
     /// The file is cut off or damaged, and there are files behind it.
     NotTheLast(Box<What>),
-    /// It was on the disk whole once, because later blocks say so.
+    /// The damaged part was once whole on the disk: later blocks say that it was synced.
     AfterSync(Box<What>),
-    /// It was written whole, and the disk or a program has changed it.
+    /// The damaged part was written whole, and the disk or a program has changed it.
     Changed(Box<What>),
 }
 

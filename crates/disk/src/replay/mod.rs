@@ -30,10 +30,10 @@ use crate::disk::{Disk, File, Open, read_full};
 use crate::format::annotation::{self, Line, Stretch};
 use crate::format::manifest::{Entry, Manifest};
 
-/// How a log is read.
+/// The settings with which an AOF is read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Whether an unfinished end is cut off (`aof-load-truncated`).
+    /// True if a torn end may be cut off (`aof-load-truncated`).
     pub load_truncated: bool,
     /// The time, in seconds since 1970, behind which reading stops; only AOFs with `#TS:` lines have times.
     pub read_until: Option<i64>,
@@ -46,7 +46,7 @@ pub enum Step {
     Requests,
     /// Here is a snapshot. When it has been read, [`Replay::after_rdb`] is called.
     Rdb(RdbSource),
-    /// That was all.
+    /// The AOF was read to its end.
     End(Outcome),
 }
 
@@ -106,7 +106,7 @@ pub struct Outcome {
     pub time: Option<i64>,
     /// The stretch of the last file, where blocks may go on.
     pub(crate) tail: Option<Stretch>,
-    /// Whether nothing of ours stands in the file that is to be cut, so that blocks may begin behind the cut.
+    /// True if the file that is to be cut holds no line of Sleeve's own, so that blocks may begin behind the cut.
     pub(crate) is_strangers_cut: bool,
     /// The database that is selected at the end of the last file.
     pub(crate) database: u32,
@@ -119,7 +119,7 @@ pub struct Replay {
     folder: PathBuf,
     manifest: Manifest,
     options: Options,
-    /// Which file is next: the base and the increments, counted together.
+    /// The index of the next file; the base and the increments are counted together.
     next_file: usize,
     part: Option<Part>,
     /// A snapshot that was handed out, and not yet read.
@@ -174,12 +174,12 @@ impl Replay {
         self.bytes_passed + self.part.as_ref().map_or(0, Part::position)
     }
 
-    /// Where in its file the first piece stands.
+    /// Returns the byte of the current file at which its first piece begins.
     pub fn begins_at(&self) -> u64 {
         self.part.as_ref().map_or(0, Part::begins_at)
     }
 
-    /// Where in its file the last whole piece has ended.
+    /// Returns the byte of the current file at which the last whole piece ends.
     pub fn good_until(&self) -> u64 {
         self.part.as_ref().map_or(0, Part::good_until)
     }
@@ -488,10 +488,10 @@ impl Replay {
 
 /// Why damage is no unfinished end.
 enum Refusal {
-    /// It is in a place that was whole when it was named, or cannot be one.
+    /// The damage is in a file that was whole when the manifest named it, or is of a kind that no torn end can have.
     Plain,
     NotTheLast,
     AfterSync,
-    /// It was whole once, and has changed.
+    /// The damaged part was once whole on the disk, and has changed since.
     Changed,
 }

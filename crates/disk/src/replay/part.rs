@@ -1,8 +1,8 @@
-//! One file of an AOF, from front to back: its whole pieces, and where and why they end.
+//! Reading one file of an AOF from front to back: its whole pieces, and the place and the reason of their end.
 //!
-//! A piece is a request, or all from MULTI to EXEC. Bytes in blocks are given only when the block's sum is right, and the
-//! journal's offsets have to go on from block to block. Bytes outside of them (Redis wrote them, or the sums were off) are
-//! taken as they are and counted. Memory is a window on the file and the piece that is being read.
+//! A piece is a request, or all requests from MULTI to EXEC. The bytes of a block are given only when the block's checksum is
+//! right, and the journal's offsets have to continue from block to block. Bytes outside of blocks (Redis wrote them, or
+//! checksums were off) are taken as they are and counted. Memory is a window on the file and the piece that is being read.
 
 use std::io;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::window::Window;
 /// The number of bytes after which the pieces read are handed over.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// Where in the journal the reading is.
+/// The place in the journal that the reader has reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// The journal's offset.
@@ -40,11 +40,11 @@ pub enum Got {
 /// The statements of a base about itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BaseFacts {
-    /// Whether the file is a base, with blocks that count from its own beginning.
+    /// True if the file is a base, with blocks that count from its own beginning.
     is_base: bool,
     /// The offset that the base says that it stands for.
     pub stands_for: Option<u64>,
-    /// Whether a base has said where it ends.
+    /// True if a line of the base has marked its end.
     pub has_end: bool,
 }
 
@@ -71,13 +71,13 @@ impl Times {
 pub struct Part {
     window: Window,
     requests: Requests,
-    /// Where it stands.
+    /// The place in the journal that the reader has reached.
     pub place: Place,
     /// The stretch of blocks.
     pub stretch: Option<Stretch>,
-    /// Whether something stands outside of blocks since the last one.
+    /// True if bytes outside of blocks were read since the last block.
     pub has_strange: bool,
-    /// Whether anything at all stands in the file that is replayed.
+    /// True if the file has any piece.
     pub has_pieces: bool,
     /// The statements of a base about itself.
     pub base: BaseFacts,
@@ -90,7 +90,7 @@ pub struct Part {
     /// The block that is being read and where it ends in the file.
     block: Option<(Block, u64)>,
     begins_at: u64,
-    /// Where the block's line begins, or else the piece.
+    /// The byte of the file at which the block's line begins, or, outside of blocks, the piece.
     piece_start: u64,
     is_in_transaction: bool,
     fault: Option<What>,
@@ -160,17 +160,17 @@ impl Part {
         self.stretch.map_or(0, |stretch| stretch.next_number)
     }
 
-    /// Where the next byte that was not looked at lies in the file.
+    /// Returns the byte of the file that is read next.
     pub fn position(&self) -> u64 {
         self.window.position()
     }
 
-    /// Where in the file it begins: behind a snapshot, if one stands in front.
+    /// Returns the byte of the file at which its pieces begin: behind the snapshot, if the file begins with one.
     pub fn begins_at(&self) -> u64 {
         self.begins_at
     }
 
-    /// Where in the file the last whole piece, block or line has ended; damage begins there.
+    /// Returns the byte of the file at which the last whole piece, block or line ends. Damage begins there.
     pub fn good_until(&self) -> u64 {
         self.piece_start
     }
@@ -376,7 +376,7 @@ impl Part {
         Ok(())
     }
 
-    /// Whether a block goes on where the one before it stopped.
+    /// Checks that a block begins at the offset at which the block before it ended.
     fn check_order(&self, block: &Block) -> Parsed<()> {
         let Place { offset: expected, is_exact, is_base } = self.place;
         let found = block.from;
@@ -423,11 +423,11 @@ impl Part {
 /// The claims of the whole blocks in a file, wherever they stand: for a reader that has found damage in front of them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Claims {
-    /// Up to where the journal was synced, by any of them.
+    /// The highest offset up to which any of the blocks says that the journal was synced.
     pub synced: u64,
     /// The journal's offset behind the last of them.
     pub to: u64,
-    /// How many there are.
+    /// The number of whole blocks.
     pub blocks: u64,
     /// True if the file is a base, with blocks that count from its beginning.
     pub is_base: bool,

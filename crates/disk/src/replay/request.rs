@@ -1,7 +1,7 @@
-//! One request of a log: where it ends, and whether it is one to the byte.
+//! Reading one request of an AOF: its end, and the check that it is well-formed to the byte.
 //!
-//! Redis's loader passes over the bytes behind a number and behind an argument unseen; its redis-check-aof looks at them.
-//! Here they are looked at: in a log they are a server's own, and other bytes there are damage.
+//! Redis's loader skips the bytes behind a number and behind an argument without looking at them; its redis-check-aof looks
+//! at them. Sleeve looks at them: a server has written the AOF, so other bytes there are damage.
 
 use std::io;
 
@@ -84,7 +84,7 @@ pub fn for_each(bytes: &[u8], mut call: impl FnMut(Args<'_>)) -> Result<(), What
     if length == bytes.len() { Ok(()) } else { Err(What::CutOff) }
 }
 
-/// Whether `\r\n` stands wherever it should: the parser of requests skips those bytes unseen.
+/// Returns whether `\r\n` stands at every place where it is due: the parser of requests skips those bytes without a look.
 fn is_exact(request: &[u8], words: Args<'_>) -> bool {
     let Some(first) = memchr::memchr(b'\r', request) else { return false };
     let mut at = first;

@@ -14,10 +14,10 @@ const READ_BYTES: usize = 64 * 1024;
 pub struct Window {
     file: Arc<dyn File>,
     size: u64,
-    /// Where `bytes` begins in the file.
+    /// The byte of the file at which `bytes` begins.
     start: u64,
     bytes: Vec<u8>,
-    /// How much of `bytes` has been passed.
+    /// The number of bytes at the front of `bytes` that the reader has passed.
     passed: usize,
 }
 
@@ -41,12 +41,12 @@ impl Window {
         self.size
     }
 
-    /// Where the next byte lies in the file.
+    /// Returns the byte of the file that is read next.
     pub fn position(&self) -> u64 {
         self.start + self.passed as u64
     }
 
-    /// How many bytes there are from here on.
+    /// Returns the number of bytes from the reader's position to the end of the file.
     pub fn remaining(&self) -> u64 {
         self.size.saturating_sub(self.position())
     }

@@ -17,7 +17,7 @@ pub enum Lapse {
     CutFirst,
     /// The manifest that names a base comes before the base is synced.
     ManifestFirst,
-    /// That of a log that was healed does not say how much of the old files counts.
+    /// The manifest of an AOF that was healed does not state how many bytes of the old files count.
     NoLength,
 }
 

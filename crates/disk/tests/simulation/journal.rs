@@ -3,7 +3,7 @@
 use sleeve_disk::replay::request;
 use sleeve_tests::random::Random;
 
-/// All pieces of one life after the other.
+/// The pieces of one life of the server, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Journal {
     bytes: Vec<u8>,
@@ -18,7 +18,7 @@ pub struct Journal {
 /// The kind of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// One request.
+    /// A piece of one request.
     Single,
     /// So many between MULTI and EXEC.
     Transaction(usize),
@@ -81,7 +81,7 @@ impl Journal {
         (end, slices)
     }
 
-    /// How many of all pieces there ever were are logged up to this offset.
+    /// Returns the numbers of the pieces that are in the AOF if it reaches this offset.
     pub fn logged_until(&self, offset: u64) -> Vec<usize> {
         let pieces = self.pieces.iter().enumerate().filter(|(_, (kind, to))| *kind != Kind::Unlogged && *to <= offset);
         pieces.map(|(index, _)| self.first + index).collect()

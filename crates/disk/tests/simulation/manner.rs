@@ -9,7 +9,7 @@ pub struct Manner {
     pub promises_early: bool,
     pub tears_pieces: bool,
     pub checksums: bool,
-    /// Whether only the process ends, never the power.
+    /// True if lives end only by the death of the process, and the power is never cut.
     pub keeps_power: bool,
     /// True if no sync is asked for.
     pub never_syncs: bool,

@@ -37,7 +37,7 @@ fn wrapped(disk: &CrashingDisk, lapse: Option<Lapse>) -> Arc<dyn Disk> {
     }
 }
 
-/// Where a life of about so many calls ends.
+/// Draws the call at which a life of up to `calls` calls ends; one life in four has no cut.
 fn plan(random: &mut Random, calls: u64) -> Plan {
     let side = if random.once_in(2) { Side::Before } else { Side::After };
     let cut = (!random.once_in(4)).then(|| (1 + random.bits() % calls, side));
@@ -54,7 +54,7 @@ fn fail(disk: &CrashingDisk, random: &mut Random, calls: u64) {
     disk.fail(faults, random.once_in(6).then(|| 4_000 + random.bits() % 40_000));
 }
 
-/// One disk, several lives, each ended by a cut of the power or by the death of the process.
+/// Runs several lives of the server on one disk, each ended by a power cut or by the death of the process.
 fn run(seed: u64, manner: Manner) -> Result<Done, String> {
     let mut random = Random::new(seed);
     let mut options = options(seed, manner.checksums);

@@ -3,11 +3,11 @@
 /// The pieces that have to be there at the next start.
 #[derive(Debug, Default)]
 pub struct Owed {
-    /// After a power cut.
+    /// The pieces that must survive a power cut.
     pub durable: Vec<usize>,
-    /// After the death of the process.
+    /// The pieces that must survive the death of the process.
     pub written: Vec<usize>,
-    /// All that may be there.
+    /// All pieces that were appended: any of them may be there.
     pub done: Vec<usize>,
     /// True if a sync has failed and the AOF was not healed. A process that begins there reads bytes that are not on the
     /// disk, and no later sync tells: only a power cut shows it.

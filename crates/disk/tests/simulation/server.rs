@@ -68,7 +68,7 @@ enum Rewriting {
     },
 }
 
-/// How often each step was done: a simulation does not test a step that it never does.
+/// The number of times that each step was done: a simulation does not test a step that it never does.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Done {
     pub rewrites: usize,
@@ -118,7 +118,7 @@ impl Server {
         })
     }
 
-    /// All pieces that are logged up to an offset of the journal, those of earlier lives included.
+    /// Returns the numbers of all pieces that are logged up to an offset of the journal, with those of earlier lives.
     pub fn pieces_until(&self, offset: u64) -> Vec<usize> {
         self.before.iter().copied().chain(self.journal.logged_until(offset)).collect()
     }

@@ -12,7 +12,7 @@ macro_rules! bit_set {
         bit_set!(@constants $set $int; 0; $($(#[$bit_doc])* $bit)*);
 
         impl $set {
-            /// Every member with its name, in Redis's order.
+            /// All members with their names, in Redis's order.
             pub const ALL: &'static [($set, &'static str)] = &[$(($set::$bit, $name)),*];
 
             /// The set without members.
@@ -83,7 +83,7 @@ bit_set! {
         ADMIN "admin"
         /// About publish and subscribe.
         PUBSUB "pubsub"
-        /// Not from scripts.
+        /// Refused in scripts.
         NOSCRIPT "noscript"
         /// May block its client.
         BLOCKING "blocking"
@@ -91,9 +91,9 @@ bit_set! {
         LOADING "loading"
         /// Runs on a replica with stale data.
         STALE "stale"
-        /// Not shown to MONITOR.
+        /// Hidden from MONITOR.
         SKIP_MONITOR "skip_monitor"
-        /// Not kept in the slow log.
+        /// Kept out of the slow log.
         SKIP_SLOWLOG "skip_slowlog"
         /// Allowed for a slot that is being imported, like ASKING.
         ASKING "asking"
@@ -107,9 +107,9 @@ bit_set! {
         NO_MANDATORY_KEYS "no_mandatory_keys"
         /// Needs `enable-debug-command` or the like.
         PROTECTED "protected"
-        /// Not while data is loaded in the background.
+        /// Refused while data is loaded in the background.
         NO_ASYNC_LOADING "no_async_loading"
-        /// Not within a transaction.
+        /// Refused within a transaction.
         NO_MULTI "no_multi"
         /// Keys cannot be told from positions alone.
         MOVABLE_KEYS "movablekeys"
@@ -151,7 +151,7 @@ bit_set! {
         ADMIN "admin"
         /// Constant or logarithmic time.
         FAST "fast"
-        /// Not fast.
+        /// Slow: every command that is not fast.
         SLOW "slow"
         /// May block.
         BLOCKING "blocking"
@@ -221,21 +221,21 @@ bit_set! {
 /// The reason why a command's connection cannot be shared: the command changes the connection's state or relies on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnConnection {
-    /// Which database is meant by the commands behind it.
+    /// The command selects the database of the commands behind it.
     Database,
-    /// Whether commands are executed or gathered.
+    /// The command begins or ends a transaction: requests are queued in between.
     Transaction,
-    /// Which keys a transaction watches.
+    /// The command changes the set of keys that the connection watches.
     Watch,
     /// The user, the protocol, or whether the connection goes on.
     Greeting,
     /// Messages that answer no request come from now on.
     Messages,
-    /// Whether the connection is told how far the disk is.
+    /// The command switches on or off the messages that tell the connection which offset is durable.
     Journal,
-    /// Whether the connection gets invalidations of changed keys.
+    /// The command decides whether the connection gets invalidations of changed keys.
     Tracking,
-    /// Whether commands are answered.
+    /// The command decides whether the server replies to the commands behind it.
     Silence,
     /// Refers to the writes of this connection.
     Written,

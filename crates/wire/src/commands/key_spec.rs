@@ -5,35 +5,35 @@ use std::ops::Deref;
 
 use super::flags::KeyFlags;
 
-/// Where one run of keys stands.
+/// The place of a run of keys among a command's arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeySpec {
     /// The command's effect on these keys.
     pub flags: KeyFlags,
-    /// Where they begin.
+    /// The argument at which the run begins.
     pub begin: Begin,
-    /// Which arguments from there on are keys.
+    /// The rule that says which arguments from there on are keys.
     pub find: Find,
     /// A remark that COMMAND INFO prints, or nothing.
     pub notes: &'static str,
 }
 
-/// Where a run of keys begins.
+/// The rule that finds the beginning of a run of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
     /// At this argument.
     Index(u8),
-    /// After this word, sought from an argument on (from the end backwards when negative).
+    /// After this word, which is looked for from an argument on (from the end backwards when negative).
     Keyword(&'static str, i8),
     /// Cannot be told.
     Unknown,
 }
 
-/// Which arguments from the beginning on are keys.
+/// The rule that says which arguments from the beginning of the run on are keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Find {
-    /// Every `step`-th up to `last`, which counts from the beginning, or from the end when negative. A `limit` above 1
-    /// with `last` -1 stops after that fraction of the arguments.
+    /// The arguments at every `step`-th place up to `last`, which counts from the beginning, or from the end when negative. A
+    /// `limit` above 1 with `last` -1 stops after that fraction of the arguments.
     Range {
         /// The last key.
         last: i8,
@@ -55,7 +55,7 @@ pub enum Find {
     Unknown,
 }
 
-/// Where the keys of a command stand: its specifications, which it derefs to.
+/// The places of a command's keys: its key specifications, to which this derefs.
 #[derive(Clone, Copy, Debug)]
 pub struct Keys {
     /// The specifications.

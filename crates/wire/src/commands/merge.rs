@@ -1,18 +1,19 @@
-//! How calls of a command become one call: the form of their arguments, and how the reply is split among the callers.
+//! The rules by which several calls of a command become one: the form of their arguments, and the callers' parts of the
+//! reply.
 //!
-//! A client that coalesces calls reads it. The command says that calls can be merged; the client decides whether they are.
-//! Constants and pure functions only; any thread.
+//! A client that coalesces calls reads these rules. The command says that calls can be merged; the client decides whether
+//! they are. Constants and pure functions only; any thread.
 
 use super::Command;
 
-/// How calls of a command become one.
+/// The rule by which several calls of a command become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Merge {
     /// The command that says all of them: itself, or its form for many.
     pub into: Command,
     /// The form of a call's arguments.
     pub shape: Shape,
-    /// Each caller's part of the reply.
+    /// The part of the reply that each caller gets.
     pub share: Share,
 }
 
@@ -36,10 +37,10 @@ pub enum Shape {
     Amount(i64),
 }
 
-/// Each caller's part of the reply to the merged call.
+/// The part of the merged call's reply that each caller gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Share {
-    /// All of it is everybody's.
+    /// The whole reply, for every caller.
     Same,
     /// An element each, in order.
     Each,

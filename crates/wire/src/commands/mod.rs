@@ -93,10 +93,10 @@ pub use secrets::{SecretWords, Secrets};
 pub use timeout::{Place, Timeout, Unit};
 pub use tips::{RequestPolicy, ResponsePolicy, Tips};
 
-/// One command or subcommand.
+/// The facts about a command or subcommand.
 #[derive(Debug)]
 pub struct Row {
-    /// Which.
+    /// The command that the row describes.
     pub id: Command,
     /// Its own name in lower case: `get`, and `list` for CLIENT LIST.
     pub name: &'static str,
@@ -110,19 +110,19 @@ pub struct Row {
     pub flags: Flags,
     /// ACL categories, those implied by flags included.
     pub categories: Categories,
-    /// Where its keys are.
+    /// The places of the keys among the arguments.
     pub keys: Keys,
-    /// Which shards of the keyspace it looks at.
+    /// The shards of the keyspace that the command reads.
     pub reach: Reach,
-    /// How it says for how long it waits, if it may wait.
+    /// The argument with the timeout, if the command may wait.
     pub timeout: Option<Timeout>,
-    /// How a client that shares its connection may send it.
+    /// The rules for a client that shares its connection among callers.
     pub sharing: Sharing,
-    /// Which of its arguments are secret, if any.
+    /// The arguments that are secret, if any.
     pub secrets: Option<Secrets>,
     /// Its family in the documentation.
     pub group: Group,
-    /// Whether it is about keys and their values alone, and changes nothing that is known of the client.
+    /// True if the command is about keys and their values alone, and changes no state of the client.
     pub is_of_data: bool,
     /// Hints for routing clients.
     pub tips: Tips,
@@ -130,12 +130,12 @@ pub struct Row {
     pub docs: Docs,
 }
 
-/// How a client that shares a connection among callers may send a command.
+/// The rules by which a client that shares a connection among callers may send a command.
 #[derive(Clone, Copy, Debug)]
 pub struct Sharing {
     /// Why it cannot travel on a connection that others use at the same time, if it cannot.
     pub connection: Option<OwnConnection>,
-    /// How calls of it become one, if they can.
+    /// The rule by which several calls become one, if they can.
     pub merge: Option<Merge>,
     /// The condition under which it may be executed twice in a row, if there is one.
     pub repeat: Option<Repeat>,
@@ -154,21 +154,21 @@ pub struct Docs {
     pub grammar: &'static str,
     /// The version that deprecated it, and its replacement.
     pub deprecated: Option<Deprecated>,
-    /// Whether it is called a system command: not for applications.
+    /// True if the documentation calls it a system command: one that applications do not use.
     pub system: bool,
 }
 
-/// Which shards of the keyspace a command looks at, and so which locks it needs: by itself, in a transaction and in a
+/// The shards of the keyspace that a command looks at, and so the locks that it needs: by itself, in a transaction and in a
 /// script alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// The shards of the keys that its arguments name; none if they name no key.
     Named,
-    /// Every shard, one after the other, if the command runs by itself: its reply belongs to no single instant. It changes no
+    /// All shards, one after the other, if the command runs by itself: its reply belongs to no single instant. It changes no
     /// key by choice.
     Each,
-    /// All at one instant: it changes the whole keyspace, uses keys that no argument names, or must not run beside
-    /// anything that writes.
+    /// All shards at one instant: the command changes the whole keyspace, uses keys that no argument names, or must not run
+    /// beside a writer.
     All,
 }
 
@@ -315,7 +315,7 @@ macro_rules! define {
         complexity $complexity:literal
         grammar $grammar:literal;
     )*) => {
-        /// Every command and subcommand.
+        /// The number of a command or subcommand in the table.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u16)]
         pub enum Command {

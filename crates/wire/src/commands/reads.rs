@@ -14,12 +14,13 @@ use super::flags::{Flags, KeyFlags};
 use super::key_spec::{Begin, Find, KeySpec};
 use super::{Command, Reach, Row};
 
-/// Where the key stands that decides a reply.
+/// The place of the one key that decides a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecidingKey {
     /// Its index among the arguments, the command's name being number 0.
     pub index: usize,
-    /// Only where it is the last argument: the command takes several keys, and this request names one.
+    /// True if the key decides the reply only when it is the request's last argument: the command takes several keys, so the
+    /// request must name a single one.
     pub is_last: bool,
 }
 

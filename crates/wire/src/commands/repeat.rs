@@ -1,11 +1,11 @@
-//! Which writes may be executed twice in a row, for a client that does not know whether the first attempt was executed.
+//! The writes that may be executed twice in a row, for a client that does not know whether the first attempt was executed.
 //!
 //! The rule: if no other client writes the keys in between, two executions leave the same data as one, and both give the same
 //! reply. So the command overwrites, and neither counts, appends, moves, depends on present data, nor reports it. DEL is out
 //! because its second reply differs, EXPIRE because the key may have expired in between. If another client has written in
-//! between, the second execution undoes that write. No write is safe from this, so none is repeated by itself unless its user
-//! asked for it. A message with a number of its producer's is the exception: the server recognizes it, even if other clients
-//! have written in between. Constants and pure functions only; any thread.
+//! between, the second execution undoes that write. Every such write has this risk, so the client retries none unless its
+//! user asked for that. The exception is a message with a number that its producer has given it (XADD with IDMP): the server
+//! recognizes it, even if other clients have written in between. Constants and pure functions only; any thread.
 
 use crate::arguments::Args;
 
@@ -14,7 +14,7 @@ use crate::arguments::Args;
 pub enum Repeat {
     /// Without a condition.
     Always,
-    /// Behind so many words, its name included, no other words than these, and numbers.
+    /// If only these words and numbers follow the first so many arguments (the command's name counts as one).
     Only(usize, &'static [&'static str]),
     /// With a number by which the server recognizes it: XADD's IDMP or IDMPAUTO.
     Numbered,

@@ -1,18 +1,18 @@
-//! Which arguments of a request are secret: passwords and the names that go with them, and all that is said about a user.
+//! The arguments of a request that are secret: passwords and the names that go with them, and the rules of a user.
 //!
-//! A server hides them where it shows requests, and a prompt keeps no line that has one. Constants and pure functions only; any
-//! thread.
+//! A server hides them where it shows requests, and a prompt keeps no line that has one. Constants and pure functions only;
+//! any thread.
 
 use crate::arguments::Args;
 
-/// Where the secrets of a command stand among its arguments, the command's name being number 0.
+/// The places of a command's secrets among its arguments, the command's name being number 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Secrets {
     /// From this number on.
     From(usize),
     /// From this number on options stand, each before its value, and some of these lead to passwords.
     OptionValues(usize),
-    /// Behind words.
+    /// The arguments behind certain words.
     Behind(SecretWords),
 }
 
@@ -21,9 +21,9 @@ pub enum Secrets {
 pub struct SecretWords {
     /// The number of the first argument that may be one.
     pub from: usize,
-    /// Each with how many secrets follow it.
+    /// The words, each with the number of secrets that follow it.
     pub words: &'static [(&'static str, usize)],
-    /// Behind this word nothing is one.
+    /// The word behind which no argument is secret.
     pub end: Option<&'static str>,
 }
 

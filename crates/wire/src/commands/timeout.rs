@@ -5,23 +5,24 @@
 
 use std::time::Duration;
 
-/// How a command that may wait says for how long.
+/// The argument of a command that says how long it may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeout {
-    /// Where it stands.
+    /// The place of the timeout.
     pub place: Place,
     /// The unit of the number.
     pub unit: Unit,
 }
 
-/// Where a timeout stands among the arguments, the command's name being number 0.
+/// The place of a timeout among the arguments, the command's name being number 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// At this number.
     At(usize),
     /// At the end.
     Last,
-    /// Behind this word, which is an option and stands before the streams; without it the command does not wait.
+    /// The argument behind this word. The word is an option that stands before the streams; without it the command does not
+    /// wait.
     Behind(&'static str),
 }
 

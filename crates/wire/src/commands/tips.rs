@@ -3,12 +3,12 @@
 
 use std::ops::Deref;
 
-/// Which nodes of a cluster a command is for, where its keys do not say so.
+/// The nodes of a cluster to which a client sends a command, where its keys do not decide that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestPolicy {
-    /// All of them, replicas too.
+    /// All nodes, replicas too.
     AllNodes,
-    /// All that own slots.
+    /// All nodes that own slots.
     AllShards,
     /// The owners of its keys, each with those that it owns.
     MultiShard,
@@ -16,12 +16,12 @@ pub enum RequestPolicy {
     Special,
 }
 
-/// How the replies of several nodes are combined.
+/// The rule by which a client combines the replies of several nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponsePolicy {
-    /// Any that is no error.
+    /// Any reply that is no error.
     OneSucceeded,
-    /// One of them, if none is an error.
+    /// Any of the replies, if none is an error.
     AllSucceeded,
     /// Element by element, whether all say yes.
     LogicalAnd,

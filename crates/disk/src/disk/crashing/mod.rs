@@ -22,7 +22,7 @@ use self::inode::Inode;
 use super::memory::{copy_from, held_by, not_found};
 use super::{Disk, File, Lock, Open};
 
-/// How a planned call fails.
+/// The fault of a planned call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The disk reports an error; nothing is done. A sync drops the changes that it should have made durable.
@@ -83,7 +83,7 @@ struct State {
 /// The decision about a call before it takes effect.
 enum Admitted {
     Whole,
-    /// It fails after so many bytes.
+    /// The call takes effect for this many bytes, and then fails.
     Partly(usize),
 }
 
@@ -127,7 +127,7 @@ impl State {
         self.changes.entry(parent(path)).or_default().push(change);
     }
 
-    /// How many more bytes the disk takes.
+    /// Returns the number of bytes that the disk still takes.
     fn room(&self) -> u64 {
         let used: u64 = self.names.values().map(|&inode| self.inodes[inode].len()).sum();
         self.plan.bytes_max.map_or(u64::MAX, |max| max.saturating_sub(used))
@@ -170,12 +170,12 @@ impl CrashingDisk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many calls there have been.
+    /// Returns the number of calls so far.
     pub fn calls(&self) -> u64 {
         self.state().calls
     }
 
-    /// Whether the power has gone.
+    /// Returns whether the power has been cut.
     pub fn is_cut(&self) -> bool {
         self.state().is_cut
     }
