@@ -1,12 +1,13 @@
 //! Rust values as a command's arguments.
 //!
 //! [`ToArgs`] writes any number of arguments; [`ToArg`] marks the types that always write exactly one, which a key or a value
-//! takes. Texts and bytes travel as they are (`request`); here are numbers, as Redis writes them, `true` and `false` as 1 and
-//! 0, an `Option` as its content or nothing, collections as their elements in turn, maps as keys and values in turn.
+//! takes. Texts and bytes travel as they are (`request`). This module has the other types: numbers, as Redis writes them,
+//! `true` and `false` as 1 and 0, an `Option` as its content or nothing, collections as their elements in turn, maps as keys
+//! and values in turn.
 //!
 //! An iterator is an argument as [`each`]: its elements are written in its place.
 //!
-//! It refuses to serialise structures: that is the program's format, not the protocol's. Pure functions; any thread.
+//! The module does not serialise structures: that is the program's format, not the protocol's. Pure functions; any thread.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -149,7 +150,8 @@ impl<T: ToArgs> ToArgs for Box<[T]> {
 impl ToArg for Box<[u8]> {}
 
 impl<T: ToArgs> ToArgs for VecDeque<T> {
-    /// Writes the elements. (Bytes are one argument as a `Vec`, and one each here: a queue is no string.)
+    /// Writes the elements, each as one argument. (The bytes of a `Vec` are one argument together, but a queue of bytes is no
+    /// string.)
     fn write_to(&self, request: &mut Request) {
         for value in self {
             value.write_to(request);
@@ -217,21 +219,9 @@ impl ToArgs for () {
 #[derive(Clone, Debug)]
 pub struct Each<I>(I);
 
-/// Makes arguments of an iterator's elements, without a collection in between.
+/// Creates arguments from an iterator's elements, without a collection in between.
 ///
 /// The iterator is cloned when it is read, so it must be `Clone`: ranges and mapped or filtered slices are.
-///
-/// ```
-/// # #[cfg(feature = "embedded")] {
-/// use sleeve::{Client, each, prelude::*};
-///
-/// let client = Client::embedded();
-/// client.mset(each((1..=3).map(|id| (format!("user:{id}"), id * 10)))).wait()?;
-/// let values: Vec<i64> = client.mget(each((1..=3).map(|id| format!("user:{id}")))).wait()?;
-/// assert_eq!(values, [10, 20, 30]);
-/// # }
-/// # Ok::<(), sleeve::Error>(())
-/// ```
 pub fn each<I: IntoIterator + Clone>(values: I) -> Each<I>
 where
     I::Item: ToArgs,

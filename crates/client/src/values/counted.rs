@@ -1,11 +1,11 @@
 //! Arguments with their number in front, as commands with `numkeys` take them.
 //!
-//! How many there are is known when they are written, because one value may stand for any number of arguments: so they are
+//! One value may stand for any number of arguments, so the number is known only after they are written. They are therefore
 //! written twice. Pure functions; any thread.
 
 use crate::request::{Request, ToArgs};
 
-/// Writes how many arguments there are, and then the arguments.
+/// A value that writes the number of its arguments, and then the arguments.
 pub(crate) struct Counted<T>(pub T);
 
 impl<T: ToArgs> ToArgs for Counted<T> {

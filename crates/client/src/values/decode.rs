@@ -3,8 +3,8 @@
 //! Decoding runs on the asking thread, straight from the reply's bytes. It takes a reply in the form of RESP2 or of RESP3
 //! alike: a map may arrive as a map or as a flat array, a yes as `#t` or `:1`, a number as a number or as its text. A reply
 //! that does not fit is an error that names the expected type and the received value. Nothing is guessed, and a missing value
-//! (nil) is only accepted if the type can express it: `Option`, `()` and [`Value`]. Here are the trait and the types of
-//! several values; `numbers` and `texts` have the rest.
+//! (nil) is only accepted if the type can express it: `Option`, `()` and [`Value`]. This file has the trait and the types of
+//! several values; `numbers` and `texts` have the other types.
 //!
 //! Pure functions; any thread.
 
@@ -50,16 +50,17 @@ use crate::error::Error;
 /// ```
 #[diagnostic::on_unimplemented(message = "`{Self}` is not a type that a reply can be turned into")]
 pub trait FromReply: Sized {
-    /// Reads the value from a reply, or says why it cannot be read.
+    /// Reads the value from a reply, or returns the reason why it cannot be read.
     ///
-    /// The frame is never an error when it is a whole reply; as an element of a transaction's or an array's it may be.
+    /// The frame of a whole reply is never an error; an element of a transaction's result or of an array may be one.
     fn from_reply(frame: Frame<'_>) -> Result<Self, Error>;
 
     /// True if strings that are read may be parts of the reply's own memory, which they keep alive.
     #[doc(hidden)]
     const MAY_SHARE: bool = false;
 
-    /// Reads the value from a whole reply that has no other owner. A type that can be made of its memory takes it.
+    /// Reads the value from a whole reply that has no other owner. A type that can be made from the reply's memory takes it
+    /// over.
     #[doc(hidden)]
     fn from_owned(reply: Box<[u8]>) -> Result<Self, Error> {
         match Self::MAY_SHARE {
@@ -68,7 +69,7 @@ pub trait FromReply: Sized {
         }
     }
 
-    /// Reads the value from a string that others may have too. A type that can share it takes it without copying it.
+    /// Reads the value from a string that may have other owners. A type that can share the string does so without a copy.
     #[doc(hidden)]
     fn from_shared(string: &Arc<[u8]>) -> Result<Self, Error> {
         Self::from_reply(Frame::Bulk(string))
@@ -81,7 +82,7 @@ pub trait FromReply: Sized {
         matches!(frame, Frame::Null)
     }
 
-    /// Returns the value of a field that is missing when it is looked for by its name; `None` if it must not be missing.
+    /// Returns the value of a struct's field that the reply does not have; `None` if that is an error.
     #[doc(hidden)]
     fn missing() -> Option<Self> {
         None
@@ -96,7 +97,7 @@ pub trait FromReply: Sized {
         }
     }
 
-    /// Reads several values as `several_from_owned` does, from a frame that is read already.
+    /// Reads several values as `several_from_owned` does, from a frame.
     #[doc(hidden)]
     fn several_from_reply(frame: Frame<'_>) -> Result<Vec<Self>, Error> {
         let items = elements(frame, "an array")?;
@@ -239,7 +240,7 @@ impl FromReply for bool {
             Frame::Integer(0) | Frame::Bulk(b"0") => Ok(false),
             // SET with NX or XX answers nil when the condition did not hold.
             Frame::Null => Ok(false),
-            // MIGRATE says that there was nothing to move.
+            // MIGRATE replies so if none of the keys exists.
             Frame::Simple(b"NOKEY") => Ok(false),
             other => Err(mismatch("a boolean", &other)),
         }

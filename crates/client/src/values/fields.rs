@@ -1,8 +1,8 @@
-//! Structs out of replies that have their fields by name, or in a row, and back into arguments.
+//! Conversion of structs from replies that have their fields by name, or in a row, and back into arguments.
 //!
-//! The code that the derives (`sleeve-derive`) write for a type calls the functions here, so that it is short. A field is
-//! looked for beside the field before it, which is where a server has it; names that the struct does not have are skipped.
-//! Pure functions; any thread.
+//! The code that the derives (`sleeve-derive`) write for a type calls the functions here, so that it is short. The search for
+//! a field begins behind the field that was found before, which is its place in a server's reply; names that the struct does
+//! not have are skipped. Pure functions; any thread.
 
 use sleeve_wire::frame::{Frame, Items};
 
@@ -12,77 +12,19 @@ use crate::request::{Request, ToArg, ToArgs};
 
 /// A struct with named fields, as `#[derive(FromReply)]` makes it.
 ///
-/// Replies have the fields by name: HGETALL in both protocols, an entry of a stream, CONFIG GET. A field that the struct has
-/// not got is skipped. A field that it has must be there, unless its type is an `Option` or it has `#[sleeve(default)]`. A
-/// hash that is missing is `None` for an `Option` of the struct. Errors name the struct and the field.
+/// Replies have the fields by name: HGETALL in both protocols, an entry of a stream, CONFIG GET. A field that the struct does
+/// not have is skipped. A field that it has must be in the reply, unless its type is an `Option` or it has
+/// `#[sleeve(default)]`. A hash that is missing is `None` for an `Option` of the struct. Errors name the struct and the
+/// field.
 ///
-/// ```
-/// # #[cfg(feature = "embedded")] {
-/// use sleeve::{Client, Fields, FromReply, Row, ToArgs, prelude::*};
-///
-/// #[derive(FromReply, ToArgs, Debug, PartialEq)]
-/// struct User {
-///     name: String,
-///     #[sleeve(rename = "mail-address")]
-///     mail: Option<String>, // left out where it is None
-///     #[sleeve(default)]
-///     visits: u64,
-/// }
-///
-/// let client = Client::embedded();
-/// let ann = User { name: "Ann".into(), mail: None, visits: 7 };
-/// client.hset("user:1", &ann).wait()?;
-/// assert_eq!(client.hgetall::<User>("user:1").wait()?, ann);
-/// assert_eq!(client.hgetall::<Option<User>>("user:2").wait()?, None);
-///
-/// // In a row, as HMGET answers: only these fields travel.
-/// let Row(row) = client.hmget::<Row<User>>("user:1", User::NAMES).wait()?;
-/// assert_eq!(row, ann);
-///
-/// // In the entries of a stream.
-/// client.xadd("users", &ann).wait()?;
-/// let entries: Vec<(String, User)> = client.xrange("users", "-", "+").wait()?;
-/// assert_eq!(entries[0].1, ann);
-///
-/// client.hset("user:1", ("visits", "many")).wait()?;
-/// let error = client.hgetall::<User>("user:1").wait().unwrap_err();
-/// assert_eq!(error.message(), "User.visits: expected an integer, got the string \"many\"");
-/// # }
-/// # Ok::<(), sleeve::Error>(())
-/// ```
-///
-/// Beside structs, the derives take tuple structs of one field (`struct UserId(u64)`), which travel as that field, and enums
-/// of words; with `#[derive(ToArg)]` both are one argument: a key, a member, a value.
-///
-/// ```
-/// # #[cfg(feature = "embedded")] {
-/// use sleeve::{Client, FromReply, ToArg, prelude::*};
-///
-/// #[derive(FromReply, ToArg, Debug, PartialEq)]
-/// enum Plan {
-///     #[sleeve(rename = "free")]
-///     Free,
-///     #[sleeve(rename = "paid")]
-///     Paid,
-/// }
-///
-/// #[derive(FromReply, ToArg, Debug, PartialEq)]
-/// struct Score(f64);
-///
-/// let client = Client::embedded();
-/// client.set("plan", Plan::Paid).wait()?;
-/// assert_eq!(client.get::<Plan>("plan").wait()?, Plan::Paid);
-/// client.set("score", Score(1.5)).wait()?;
-/// assert_eq!(client.get::<Score>("score").wait()?, Score(1.5));
-/// # }
-/// # Ok::<(), sleeve::Error>(())
-/// ```
+/// In addition to structs, the derives take tuple structs of one field (`struct UserId(u64)`), which travel as that field,
+/// and enums of words; with `#[derive(ToArg)]` both are one argument: a key, a member, a value.
 pub trait Fields: Sized {
     /// The struct's name, for errors.
     #[doc(hidden)]
     const STRUCTURE: &'static str;
 
-    /// The names of the fields, where they travel, in the order of the struct.
+    /// The names of the fields in replies and arguments, in the order of the struct.
     const NAMES: &'static [&'static str];
 
     /// Reads the struct from the fields that were found.
@@ -92,7 +34,8 @@ pub trait Fields: Sized {
 
 /// A struct from a reply that has its fields in a row, without their names: HMGET of [`Fields::NAMES`].
 ///
-/// A field that is nil is missing. An `Option` of it is `None` where all are nil, as they are for a key that is missing.
+/// A field that is nil is missing. An `Option` of the struct is `None` if all fields are nil, as they are for a key that is
+/// missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Row<T>(pub T);
 
@@ -131,7 +74,8 @@ impl<'a> Found<'a> {
         Self { structure: T::STRUCTURE, names: T::NAMES, values: vec![None; T::NAMES.len()] }
     }
 
-    /// Enters the value of a field, looked for from this place on; answers where the next one may be.
+    /// Enters the value of the field with this name. The search begins at `place`; returns the place where the next search
+    /// begins.
     fn enter(&mut self, name: Frame<'a>, value: Frame<'a>, place: usize) -> Result<usize, Error> {
         let (Frame::Bulk(name) | Frame::Simple(name) | Frame::Verbatim { text: name, .. }) = name else {
             return within(self.structure, Err(mismatch("the name of a field", &name)));
@@ -144,7 +88,7 @@ impl<'a> Found<'a> {
         Ok(place + 1)
     }
 
-    /// Reads a field that must be there, unless its type says otherwise.
+    /// Reads a field that must be in the reply, unless its type allows that it is missing.
     pub fn required<T: FromReply>(&self, field: usize) -> Result<T, Error> {
         match self.values.get(field).copied().flatten() {
             Some(frame) => self.of(field, T::from_reply(frame)),
@@ -167,7 +111,7 @@ impl<'a> Found<'a> {
         self.names.get(field).copied().unwrap_or_default()
     }
 
-    /// Names the field in an error.
+    /// Adds the name of the field to an error.
     fn of<T>(&self, field: usize, read: Result<T, Error>) -> Result<T, Error> {
         read.map_err(|error| named(error, format_args!("{}.{}", self.structure, self.name(field))))
     }
@@ -214,12 +158,12 @@ pub fn is_nothing(frame: &Frame<'_>) -> bool {
     }
 }
 
-/// Names the type in an error.
+/// Adds the name of the type to an error.
 pub fn within<T>(structure: &str, read: Result<T, Error>) -> Result<T, Error> {
     read.map_err(|error| named(error, format_args!("{structure}")))
 }
 
-/// Returns an error of a conversion with the place in front; other errors name their subject themselves.
+/// Returns an error of a conversion with the place in front of its message; other errors name their subject themselves.
 #[cold]
 fn named(error: Error, place: std::fmt::Arguments<'_>) -> Error {
     match error.kind() {
@@ -228,7 +172,7 @@ fn named(error: Error, place: std::fmt::Arguments<'_>) -> Error {
     }
 }
 
-/// Reads one of several words.
+/// Reads a value that must be one of these words.
 pub fn word<T, const N: usize>(
     structure: &str,
     names: &[&str; N],
@@ -247,7 +191,7 @@ pub fn word<T, const N: usize>(
     }
 }
 
-/// Writes a field as its name and its one value, and nothing where it has none.
+/// Writes a field as its name and its one value; writes nothing if it has no value.
 pub fn write_field(request: &mut Request, structure: &str, name: &str, value: &(impl ToArgs + ?Sized)) {
     let count = request.named(name, value);
     if count > 1 {
@@ -256,7 +200,7 @@ pub fn write_field(request: &mut Request, structure: &str, name: &str, value: &(
     }
 }
 
-/// Writes a value of one argument.
+/// Writes a value as exactly one argument.
 pub fn write_one(request: &mut Request, value: &(impl ToArg + ?Sized)) {
     value.write_to(request);
 }

@@ -1,6 +1,6 @@
 //! Values as JSON.
 //!
-//! Serde decides how a type is written; here is only the place where that text travels. Any thread.
+//! Serde decides how a type is written; this file only carries that text as an argument or a reply. Any thread.
 
 use std::any::type_name;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! Numbers where a command takes a number, whole or not: an increment, a radius, a degree.
+//! The numbers that a command takes, whole or with a fraction: an increment, a radius, a degree.
 //!
-//! An argument of any type would take a text by mistake, and one of `f64` alone would refuse `15`. Any thread.
+//! A parameter of type [`ToArg`] would take a text by mistake, and one of type `f64` would refuse `15`. Any thread.
 
 use crate::request::ToArg;
 

@@ -1,7 +1,7 @@
 //! A reply as it arrived, for callers that do not know its type or do not need it.
 //!
-//! Owned and small in concept: one variant a kind of reply. It refuses to be the way of typed results, which are decoded
-//! straight from the reply's bytes without it. Pure data; any thread.
+//! It is owned, and has one variant for each kind of reply. It is not used for typed results, which are decoded straight from
+//! the reply's bytes. Pure data; any thread.
 
 use std::fmt;
 
@@ -39,7 +39,7 @@ pub enum Value {
     Array(Vec<Value>),
     /// Keys and values in the order in which they arrived.
     Map(Vec<(Value, Value)>),
-    /// Values in an order that means nothing.
+    /// Values in an order without a meaning.
     Set(Vec<Value>),
     /// A floating point number.
     Double(f64),
@@ -67,13 +67,14 @@ impl Value {
     }
 }
 
-/// Reads values in the order of their bytes, each once: the end of a value is not searched for before the value is read.
+/// A reader of values in the order of their bytes, each once: the end of a value is not searched for before the value is
+/// read.
 struct Reader<'a> {
     walk: Walk<'a>,
 }
 
 impl<'a> Reader<'a> {
-    /// Returns the value of a frame that was read, and of the frames behind it as far as they lie below it.
+    /// Returns the value of a frame that was read, with the frames behind it that are its elements.
     fn read(&mut self, frame: Frame<'a>, depth: usize) -> Result<Value, Error> {
         if depth > DEPTH_MAX {
             return Err(Error::protocol(format_args!("a reply is nested more than {DEPTH_MAX} deep")));

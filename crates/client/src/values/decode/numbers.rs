@@ -1,8 +1,8 @@
-//! Numbers out of replies, each in the range of its type.
+//! Numbers from replies, each in the range of its type.
 //!
 //! A number arrives as a number or as its text. A number that a type cannot hold exactly is an error that names the type, its
-//! range and the received value: nothing is cut, wrapped or rounded in silence. The exception are fractions, which `f32` and
-//! `f64` hold to the nearest by their nature.
+//! range and the received value: nothing is cut, wrapped or rounded in silence. Fractions are the exception: `f32` and `f64`
+//! hold the nearest value.
 //!
 //! Pure functions; any thread.
 
@@ -44,13 +44,13 @@ trait Integer: std::fmt::Display {
     const MOST: Self;
 }
 
-/// Returns the error that a number is not one of this type's.
+/// Returns the error for a number that this type cannot hold.
 #[cold]
 fn beyond<T: Integer>(value: impl std::fmt::Display) -> Error {
     Error::conversion(format!("expected {}, an integer from {} to {}, got {value}", T::NAME, T::LEAST, T::MOST))
 }
 
-/// Returns the error that a text is no integer, or one that this type has not got.
+/// Returns the error for a text that is no integer, or an integer that this type cannot hold.
 #[cold]
 fn wide<T: Integer>(frame: &Frame<'_>) -> Error {
     match *frame {
@@ -88,7 +88,7 @@ macro_rules! integers {
 
 integers!(i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize);
 
-/// The types that hold less than an `i64`, or on some machines do.
+/// Implements decoding for types that hold less than an `i64`, or do so on some machines.
 macro_rules! narrow {
     ($($type:ident),*) => { $(
         impl FromReply for $type {
@@ -100,8 +100,8 @@ macro_rules! narrow {
     )* };
 }
 
-/// Returns the error in terms of this type: a number beyond an `i64` is beyond this type too, which is the type that the
-/// caller asked for.
+/// Returns an error of decoding an `i64` in terms of the type that the caller asked for: a number beyond an `i64` is beyond
+/// that type, too.
 #[cold]
 fn narrower<T: Integer>(frame: &Frame<'_>, error: Error) -> Error {
     match frame {
@@ -112,7 +112,7 @@ fn narrower<T: Integer>(frame: &Frame<'_>, error: Error) -> Error {
 
 narrow!(i8, i16, i32, isize, u16, u32);
 
-/// The types that hold numbers that an `i64` does not.
+/// Implements decoding for types that hold numbers that an `i64` does not.
 macro_rules! wide {
     ($($type:ident),*) => { $(
         impl FromReply for $type {

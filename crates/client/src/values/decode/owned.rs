@@ -1,10 +1,11 @@
 //! Values from the memory of a reply that has no other owner.
 //!
-//! A string that is a whole reply takes its memory. `Bytes` are parts of it at any place, in lists, maps and structs that are
-//! derived: while such a reply is read, this thread knows its memory, and a string that lies in it is a part of that. A type
-//! that cannot hold any says so while it is compiled (`FromReply::MAY_SHARE`), and its replies are read without any of this.
+//! A string that is a whole reply takes over the reply's memory. `Bytes` share it: they are parts of it at any place, in
+//! lists, maps and derived structs. While such a reply is read, this thread knows its memory, and a string within that memory
+//! becomes a part of it. A type that cannot hold any `Bytes` says so at compile time (`FromReply::MAY_SHARE`), and its
+//! replies are read without that step.
 //!
-//! Pure functions, except for that; any thread.
+//! Pure functions, except for the thread's note of that memory; any thread.
 
 use std::cell::Cell;
 
@@ -27,14 +28,14 @@ pub(crate) fn whole(reply: &[u8]) -> Result<Frame<'_>, Error> {
     }
 }
 
-/// Returns the text that a whole reply is, in its memory; the reply itself if it is anything else.
+/// Returns the text of a reply that is one string, in the reply's memory; otherwise the reply itself.
 pub(super) fn text(reply: Box<[u8]>) -> Result<Vec<u8>, Box<[u8]>> {
     let length = match frame::decode(&reply) {
         Ok((Frame::Bulk(text), _)) => text.len(),
         _ => return Err(reply),
     };
     let mut bytes = reply.into_vec();
-    // Behind it stands the end of the line.
+    // The text is followed by the end of the line, which is cut off.
     bytes.truncate(bytes.len().saturating_sub(2));
     bytes.drain(..bytes.len().saturating_sub(length));
     Ok(bytes)
@@ -59,7 +60,7 @@ pub(super) fn lend<T>(reply: Box<[u8]>, read: fn(Frame<'_>) -> Result<T, Error>)
     read(whole(&reply)?)
 }
 
-/// The memory that was lent before; it is restored at the end.
+/// A guard that restores the memory that was lent before.
 struct Outer(Option<Bytes>);
 
 impl Drop for Outer {

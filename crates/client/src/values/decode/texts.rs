@@ -1,7 +1,7 @@
-//! Strings and bytes out of replies, and values that are written as a text: a letter, an address.
+//! Strings and bytes from replies, and values that are written as a text: a letter, an address.
 //!
-//! A string of the near cache may be shared with its other owners, and a string that is a whole reply may take its memory;
-//! all others are copied once, into the type that was asked for. Pure functions; any thread.
+//! A string of the near cache may be shared with its other owners, and a string that is a whole reply may take over its
+//! memory. All other strings are copied once, into the requested type. Pure functions; any thread.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -13,7 +13,7 @@ use sleeve_wire::frame::Frame;
 use super::{FromReply, mismatch, owned, string, text};
 use crate::error::Error;
 
-/// Returns the text of a string, which must be one of UTF-8.
+/// Returns the text of a string, which must be UTF-8.
 pub(crate) fn utf8<'a>(frame: Frame<'a>, wanted: &str) -> Result<&'a str, Error> {
     let bytes = text(frame, wanted)?;
     std::str::from_utf8(bytes).map_err(|_| no_utf8(&frame))
@@ -40,7 +40,7 @@ impl FromReply for String {
     }
 }
 
-/// The types that hold a string that was read.
+/// Implements decoding for the types that hold a string.
 macro_rules! strings {
     ($($type:ty),*) => { $(
         impl FromReply for $type {
@@ -72,8 +72,8 @@ impl FromReply for Cow<'static, [u8]> {
 }
 
 impl FromReply for Arc<[u8]> {
-    /// Reads a string; one from the near cache ([`Client::cached`](crate::Client::cached)) is shared with it, and any other
-    /// copied.
+    /// Reads a string. A string from the near cache ([`Client::cached`](crate::Client::cached)) is shared with it; any other
+    /// is copied.
     fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
         u8::several_from_reply(frame).map(Into::into)
     }
@@ -86,7 +86,7 @@ impl FromReply for Arc<[u8]> {
 impl FromReply for Bytes {
     const MAY_SHARE: bool = true;
 
-    /// Returns a part of the reply's own memory, if the reply is longer than some 30 bytes; the owner of a short part of a
+    /// Returns a part of the reply's own memory, if the reply is longer than about 30 bytes; the owner of a short part of a
     /// long reply keeps all of it. A string from the near cache ([`Client::cached`](crate::Client::cached)) is shared with
     /// it.
     fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
@@ -114,7 +114,7 @@ impl FromReply for char {
     }
 }
 
-/// The types that are read from their text, and their names in errors.
+/// Implements decoding for the types that are read from their text, with their names in errors.
 macro_rules! written {
     ($($type:ty: $wanted:literal),*) => { $(
         impl FromReply for $type {

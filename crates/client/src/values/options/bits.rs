@@ -1,17 +1,10 @@
 //! Options of the bit commands: the part of a string, and the operations on its fields.
 //!
-//! Each writes the words that the server documents, in the order in which it wants them. Pure data; any thread.
+//! Each writes the words of its command in the order that the server documents. Pure data; any thread.
 
 use crate::request::{Request, ToArgs};
 
-/// A part of a string, for BITCOUNT and BITPOS, counted from the end where negative.
-///
-/// ```
-/// use sleeve::BitRange;
-///
-/// let last_byte = BitRange::starting(-1);
-/// let first_ten_bits = BitRange::new(0, 9).bits();
-/// ```
+/// A part of a string, for BITCOUNT and BITPOS. Negative positions count from the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BitRange {
     start: i64,
@@ -20,17 +13,17 @@ pub struct BitRange {
 }
 
 impl BitRange {
-    /// From this byte to that one, itself included.
+    /// Selects the bytes from `start` to `end`, both included.
     pub fn new(start: i64, end: i64) -> Self {
         Self { start, end: Some(end), unit: None }
     }
 
-    /// From this byte to the end; for BITPOS only.
+    /// Selects the bytes from `start` to the end; for BITPOS only.
     pub fn starting(start: i64) -> Self {
         Self { start, end: None, unit: None }
     }
 
-    /// The numbers count bits; since Redis 7.0.
+    /// Counts both positions in bits instead of bytes; since Redis 7.0.
     pub fn bits(mut self) -> Self {
         self.unit = Some("BIT");
         self
@@ -72,12 +65,12 @@ impl BitField {
         self.with(&[&"GET", &encoding, &offset])
     }
 
-    /// Writes a field; answers its former value.
+    /// Writes a field; the answer is its former value.
     pub fn set(self, encoding: &str, offset: impl std::fmt::Display, value: i64) -> Self {
         self.with(&[&"SET", &encoding, &offset, &value])
     }
 
-    /// Adds to a field; answers its new value, or nil if that overflows and `FAIL` is in force.
+    /// Adds to a field; the answer is its new value, or nil if the addition overflows and `FAIL` is in force.
     pub fn incrby(self, encoding: &str, offset: impl std::fmt::Display, by: i64) -> Self {
         self.with(&[&"INCRBY", &encoding, &offset, &by])
     }

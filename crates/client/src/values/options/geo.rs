@@ -1,6 +1,6 @@
-//! Options of the geo commands: units, areas, and the facts that come with the members.
+//! Options of the geo commands: units, areas, and the details that are returned with the members.
 //!
-//! Each writes the words that the server documents, in the order in which it wants them. Pure data; any thread.
+//! Each writes the words of its command in the order that the server documents. Pure data; any thread.
 
 use crate::request::{Request, ToArg, ToArgs};
 use crate::values::number::Number;
@@ -32,49 +32,42 @@ impl ToArgs for GeoUnit {
 
 impl ToArg for GeoUnit {}
 
-/// Where GEOSEARCH looks.
-///
-/// ```
-/// use sleeve::{GeoArea, GeoUnit};
-///
-/// let nearby = GeoArea::around_member("Palermo").within(200.0, GeoUnit::Kilometres);
-/// let box_of_a_map = GeoArea::around(15.0, 37.0).in_box(400.0, 300.0, GeoUnit::Kilometres);
-/// ```
+/// The area in which GEOSEARCH searches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GeoArea {
     centre: GeoCentre,
     shape: (&'static str, Vec<f64>, GeoUnit),
 }
 
-/// The middle of an area that has no shape yet; see [`GeoArea`].
+/// The centre of an area that has no shape yet; see [`GeoArea`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum GeoCentre {
     /// The position of a member.
     Member(String),
-    /// Longitude and latitude, degrees.
+    /// Longitude and latitude, in degrees.
     Position(f64, f64),
 }
 
 impl GeoArea {
-    /// Around a position: longitude and latitude, degrees.
+    /// Centres the area on a position: longitude and latitude, in degrees.
     pub fn around(longitude: impl Number, latitude: impl Number) -> GeoCentre {
         GeoCentre::Position(longitude.to_f64(), latitude.to_f64())
     }
 
-    /// Around a member.
+    /// Centres the area on a member.
     pub fn around_member(member: impl Into<String>) -> GeoCentre {
         GeoCentre::Member(member.into())
     }
 }
 
 impl GeoCentre {
-    /// A circle of this radius.
+    /// Makes the area a circle of this radius.
     pub fn within(self, radius: impl Number, unit: GeoUnit) -> GeoArea {
         GeoArea { centre: self, shape: ("BYRADIUS", vec![radius.to_f64()], unit) }
     }
 
-    /// A box of this width and height, along the parallels and meridians.
+    /// Makes the area a box of this width and height, along the parallels and meridians.
     pub fn in_box(self, width: impl Number, height: impl Number, unit: GeoUnit) -> GeoArea {
         GeoArea { centre: self, shape: ("BYBOX", vec![width.to_f64(), height.to_f64()], unit) }
     }
@@ -91,7 +84,7 @@ impl ToArgs for GeoArea {
     }
 }
 
-/// The order of the members, their number, and the facts that come with each.
+/// The order of the returned members, their number, and the details that are returned with each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GeoOptions {
     order: Option<&'static str>,
@@ -103,48 +96,48 @@ pub struct GeoOptions {
 }
 
 impl GeoOptions {
-    /// All members, in no order, without more.
+    /// Returns the defaults: all members, in no order, without details.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The nearest first.
+    /// Returns the nearest members first.
     pub fn nearest_first(mut self) -> Self {
         self.order = Some("ASC");
         self
     }
 
-    /// The farthest first.
+    /// Returns the farthest members first.
     pub fn farthest_first(mut self) -> Self {
         self.order = Some("DESC");
         self
     }
 
-    /// Only so many: the nearest ones, unless the farthest come first.
+    /// Returns at most this many members: the nearest ones, unless the farthest come first.
     pub fn count(mut self, count: u64) -> Self {
         (self.count, self.is_any) = (Some(count), false);
         self
     }
 
-    /// Only so many, whichever are found first: faster where there are many.
+    /// Returns at most this many members, the first that are found: faster if there are many.
     pub fn any(mut self, count: u64) -> Self {
         (self.count, self.is_any) = (Some(count), true);
         self
     }
 
-    /// With longitude and latitude.
+    /// Returns each member with its longitude and latitude.
     pub fn with_position(mut self) -> Self {
         self.has_position = true;
         self
     }
 
-    /// With the distance from the centre, in the unit that was asked for.
+    /// Returns each member with its distance from the centre, in the unit of the area.
     pub fn with_distance(mut self) -> Self {
         self.has_distance = true;
         self
     }
 
-    /// With the score: the position as an integer of 52 bits.
+    /// Returns each member with its score: the position as an integer of 52 bits.
     pub fn with_hash(mut self) -> Self {
         self.has_hash = true;
         self

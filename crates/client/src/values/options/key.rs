@@ -1,6 +1,6 @@
-//! Options of the commands on keys of any type: how to copy, move, restore and scan.
+//! Options of the commands on keys of any type: copying, moving, restoring and scanning.
 //!
-//! Each writes the words that the server documents, in the order in which it wants them. Pure data; any thread.
+//! Each writes the words of its command in the order that the server documents. Pure data; any thread.
 
 use std::time::Duration;
 
@@ -14,18 +14,18 @@ pub struct CopyOptions {
 }
 
 impl CopyOptions {
-    /// Within the database, and never over a key that is there.
+    /// Returns the defaults: a copy within the database, which overwrites no key.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Into this database, instead of the key's own.
+    /// Copies into this database, instead of the key's own.
     pub fn database(mut self, database: u32) -> Self {
         self.database = Some(database);
         self
     }
 
-    /// A key of the new name is overwritten.
+    /// Overwrites an existing key of the new name.
     pub fn replace(mut self) -> Self {
         self.replace = true;
         self
@@ -38,13 +38,7 @@ impl ToArgs for CopyOptions {
     }
 }
 
-/// Where MIGRATE sends keys to, and how.
-///
-/// ```
-/// use sleeve::MigrateTarget;
-///
-/// let target = MigrateTarget::new("10.0.0.7", 6379).password("secret").replace();
-/// ```
+/// The server to which MIGRATE sends keys, and its options.
 #[derive(Clone)]
 pub struct MigrateTarget {
     host: String,
@@ -58,8 +52,8 @@ pub struct MigrateTarget {
 }
 
 impl MigrateTarget {
-    /// Database 0 of the server at this name or address, as the server that has the keys sees it; without a password, waiting
-    /// for a second at a time.
+    /// Returns the target with the defaults: database 0 of the server at this name or address, as the server that has the
+    /// keys sees it; without a password, and with a timeout of a second for each step.
     pub fn new(host: impl Into<String>, port: u16) -> Self {
         Self {
             host: host.into(),
@@ -73,37 +67,37 @@ impl MigrateTarget {
         }
     }
 
-    /// Into this database there.
+    /// Sets the database of the target server.
     pub fn database(mut self, database: u32) -> Self {
         self.database = database;
         self
     }
 
-    /// For how long the one server waits for the other at any one step, to the millisecond.
+    /// Sets the time that one server waits for the other at any step, to the millisecond.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// The keys stay where they are, too.
+    /// Keeps the keys on the server that sends them, too.
     pub fn copy(mut self) -> Self {
         self.copy = true;
         self
     }
 
-    /// Keys of these names are overwritten there.
+    /// Overwrites existing keys of these names on the target server.
     pub fn replace(mut self) -> Self {
         self.replace = true;
         self
     }
 
-    /// The user at the other server; the default one without it.
+    /// Sets the user at the target server; the default user without this.
     pub fn user(mut self, user: impl Into<String>) -> Self {
         self.user = Some(user.into());
         self
     }
 
-    /// The password at the other server.
+    /// Sets the password at the target server.
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.password = Some(password.into());
         self
@@ -111,7 +105,7 @@ impl MigrateTarget {
 }
 
 impl std::fmt::Debug for MigrateTarget {
-    /// Everything but the password.
+    /// Writes everything but the password.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("MigrateTarget")
             .field("host", &self.host)
@@ -145,30 +139,30 @@ pub struct RestoreOptions {
 }
 
 impl RestoreOptions {
-    /// Never over a key that is there, with a time to live.
+    /// Returns the defaults: no key is overwritten, and the time is a time to live.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A key of this name is overwritten.
+    /// Overwrites an existing key of this name.
     pub fn replace(mut self) -> Self {
         self.replace = true;
         self
     }
 
-    /// The time is one of the clock, in milliseconds since the epoch, instead of a time to live.
+    /// Takes the time as a deadline, in milliseconds since the Unix epoch, instead of a time to live.
     pub fn absolute(mut self) -> Self {
         self.is_absolute = true;
         self
     }
 
-    /// For how many seconds the key counts as unused, where eviction goes by use.
+    /// Sets the number of seconds for which the key counts as unused, for eviction by the last use (LRU).
     pub fn idle_s(mut self, idle_s: u64) -> Self {
         self.idle_s = Some(idle_s);
         self
     }
 
-    /// How often the key counts as used, where eviction goes by that; not together with `idle_s`.
+    /// Sets the number of uses that count for the key, for eviction by their frequency (LFU); not together with `idle_s`.
     pub fn frequency(mut self, frequency: u8) -> Self {
         self.frequency = Some(frequency);
         self
@@ -198,24 +192,24 @@ pub struct ScanOptions {
 }
 
 impl ScanOptions {
-    /// All keys, a few at a time.
+    /// Returns the defaults: all keys, a few in each call.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Only keys that this glob pattern matches.
+    /// Returns only keys that match this glob pattern.
     pub fn pattern(mut self, pattern: impl Into<String>) -> Self {
         self.pattern = Some(pattern.into());
         self
     }
 
-    /// About how much work one call does, in keys.
+    /// Sets the approximate work of one call, as a number of keys.
     pub fn count(mut self, count: u64) -> Self {
         self.count = Some(count);
         self
     }
 
-    /// Only keys of this type (`string`, `list`, ...).
+    /// Returns only keys of this type (`string`, `list`, ...).
     pub fn kind(mut self, kind: impl Into<String>) -> Self {
         self.kind = Some(kind.into());
         self
@@ -238,18 +232,18 @@ pub struct MembersScan {
 }
 
 impl MembersScan {
-    /// All members, a few at a time.
+    /// Returns the defaults: all members, a few in each call.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Only members that this glob pattern matches.
+    /// Returns only members that match this glob pattern.
     pub fn pattern(mut self, pattern: impl Into<String>) -> Self {
         self.pattern = Some(pattern.into());
         self
     }
 
-    /// About how much work one call does, in members.
+    /// Sets the approximate work of one call, as a number of members.
     pub fn count(mut self, count: u64) -> Self {
         self.count = Some(count);
         self

@@ -1,6 +1,6 @@
-//! Options of the list commands and of SORT: ends, sides, and where to look.
+//! Options of the list commands and of SORT: ends, sides, and the extent of a search.
 //!
-//! Each writes the words that the server documents. Pure data; any thread.
+//! Each writes the words of its command as the server documents them. Pure data; any thread.
 
 use crate::request::{Request, ToArg, ToArgs};
 
@@ -8,9 +8,9 @@ use crate::request::{Request, ToArg, ToArgs};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ListEnd {
-    /// Where the first element is.
+    /// The end with the first element.
     Left,
-    /// Where the last element is.
+    /// The end with the last element.
     Right,
 }
 
@@ -25,13 +25,13 @@ impl ToArgs for ListEnd {
 
 impl ToArg for ListEnd {}
 
-/// On which side of another element LINSERT puts one.
+/// The side of an existing element on which LINSERT puts the new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ListSide {
-    /// In front of it.
+    /// In front of the existing element.
     Before,
-    /// Behind it.
+    /// Behind the existing element.
     After,
 }
 
@@ -54,18 +54,19 @@ pub struct PosOptions {
 }
 
 impl PosOptions {
-    /// The first match, wherever it is.
+    /// Returns the defaults: the first match in the whole list.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Which match is the first that counts: 1 is the first, -1 the last, from where the search then goes backwards.
+    /// Sets the number of the match that counts as the first: 1 is the first in the list, -1 the last, from which the search
+    /// then goes backwards.
     pub fn rank(mut self, rank: i64) -> Self {
         self.rank = Some(rank);
         self
     }
 
-    /// How many elements are compared at most; 0 for all.
+    /// Sets the largest number of elements that are compared; 0 for all.
     pub fn compared_max(mut self, compared_max: u64) -> Self {
         self.compared_max = Some(compared_max);
         self
@@ -97,37 +98,37 @@ pub struct SortOptions {
 }
 
 impl SortOptions {
-    /// By number, the least first.
+    /// Returns the defaults: sorted by number, the least first.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sorts by the values of the keys that this pattern names, its `*` being the element.
+    /// Sorts by the values of other keys. The pattern is the name of such a key, with `*` for the element.
     pub fn by(mut self, pattern: impl Into<String>) -> Self {
         self.by = Some(pattern.into());
         self
     }
 
-    /// Only so many, or all if negative, after the first `skipped`.
+    /// Returns at most `count` elements, or all if it is negative, after the first `skipped`.
     pub fn limit(mut self, skipped: u64, count: i64) -> Self {
         self.limit = Some((skipped, count));
         self
     }
 
-    /// Returns, instead of each element, the value of the key that this pattern names; `#` is the element. Can be given
-    /// repeatedly.
+    /// Returns, instead of each element, the value of the key that this pattern names; `#` is the element itself. It can be
+    /// given repeatedly.
     pub fn get(mut self, pattern: impl Into<String>) -> Self {
         self.gets.push(pattern.into());
         self
     }
 
-    /// The greatest first.
+    /// Sorts the greatest element first.
     pub fn descending(mut self) -> Self {
         self.is_descending = true;
         self
     }
 
-    /// By text instead of number.
+    /// Sorts by text instead of by number.
     pub fn alpha(mut self) -> Self {
         self.is_alpha = true;
         self

@@ -1,6 +1,6 @@
-//! Options of commands besides keys and values, as types that cannot be mistaken for each other.
+//! Options of commands, in addition to keys and values, as types that cannot be mistaken for each other.
 //!
-//! Each writes the words that the server documents, in the order in which it wants them. Pure data; any thread.
+//! Each writes the words of its command in the order that the server documents. Pure data; any thread.
 
 pub(crate) mod bits;
 pub(crate) mod geo;
@@ -14,17 +14,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::error::Error;
 use crate::request::{Request, ToArg, ToArgs};
 
-/// When a key that is set, or looked at by GETEX, goes away.
+/// The time at which a key expires that SET writes or GETEX reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Expiry {
-    /// After this long, to the millisecond.
+    /// After this time to live, to the millisecond.
     After(Duration),
     /// At this time, to the millisecond.
     At(SystemTime),
-    /// As it was to go before (SET only).
+    /// The key keeps the deadline that it has (SET only).
     Keep,
-    /// Never (GETEX only; a plain SET means it too).
+    /// The key never expires (GETEX only; a plain SET has the same effect).
     Never,
 }
 
@@ -42,7 +42,7 @@ impl ToArgs for Expiry {
     }
 }
 
-/// Whole seconds travel as such, because older servers and logs read better that way.
+/// Writes a time. A number of whole seconds is sent in seconds, because older servers and the AOF read better that way.
 fn time_argument(request: &mut Request, time: Duration, seconds: &str, milliseconds: &str) {
     if time.subsec_millis() == 0 {
         request.word(seconds).arg(time.as_secs());
@@ -72,25 +72,25 @@ impl SetOptions {
         Self::default()
     }
 
-    /// NX: only if the key is not there.
+    /// Sets the key only if it does not exist (NX).
     pub fn if_absent(mut self) -> Self {
         self.condition = Some("NX");
         self
     }
 
-    /// XX: only if the key is there.
+    /// Sets the key only if it exists (XX).
     pub fn if_present(mut self) -> Self {
         self.condition = Some("XX");
         self
     }
 
-    /// GET: the answer is the value from before.
+    /// Returns the value from before (GET).
     pub fn get(mut self) -> Self {
         self.get = true;
         self
     }
 
-    /// When the key goes away.
+    /// Sets the time at which the key expires.
     pub fn expiry(mut self, expiry: Expiry) -> Self {
         self.expiry = Some(expiry);
         self
@@ -103,7 +103,7 @@ impl ToArgs for SetOptions {
     }
 }
 
-/// A word that a command takes in a place of its own.
+/// Defines the words that a command takes in a place of their own.
 macro_rules! words {
     ($($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)? })+) => { $(
         $(#[$about])*
@@ -122,49 +122,49 @@ macro_rules! words {
 }
 
 words! {
-    /// When EXPIRE and its kin change a key's time to live.
+    /// The condition under which EXPIRE and its relatives change a key's time to live.
     ExpireIf {
-        /// Only if it has none.
+        /// Only if the key has no time to live.
         Absent = "NX",
-        /// Only if it has one.
+        /// Only if the key has a time to live.
         Present = "XX",
-        /// Only if the new one is later.
+        /// Only if the new deadline is later.
         Later = "GT",
-        /// Only if the new one is sooner; no time to live counts as the latest.
+        /// Only if the new deadline is earlier; a key without a time to live counts as the latest.
         Sooner = "LT",
     }
-    /// When HSETEX sets its fields.
+    /// The condition under which HSETEX sets its fields.
     FieldsIf {
-        /// Only if none of them is there.
+        /// Only if none of the fields exists.
         Absent = "FNX",
-        /// Only if all of them are there.
+        /// Only if all of the fields exist.
         Present = "FXX",
     }
     /// The operation of BITOP on its sources.
     BitOperation {
-        /// Bits that are set in all.
+        /// The bits that are set in all sources.
         And = "AND",
-        /// Bits that are set in any.
+        /// The bits that are set in any source.
         Or = "OR",
-        /// Bits that are set in an odd number.
+        /// The bits that are set in an odd number of sources.
         Xor = "XOR",
-        /// The only source's bits, inverted.
+        /// The bits of the only source, inverted.
         Not = "NOT",
     }
-    /// Whether a flush waits until the memory is free.
+    /// The time at which a flush frees the memory.
     FlushMode {
-        /// The memory is freed later.
+        /// The server frees the memory after its answer.
         Async = "ASYNC",
-        /// The memory is free when it answers.
+        /// The server frees the memory before its answer.
         Sync = "SYNC",
     }
-    /// The treatment of present libraries by FUNCTION RESTORE.
+    /// The treatment of existing libraries by FUNCTION RESTORE.
     RestorePolicy {
-        /// They stay; it is an error if one of the same name is restored.
+        /// The existing libraries stay; it is an error if a library of the same name is restored.
         Append = "APPEND",
-        /// They stay, but for those of the same names.
+        /// The existing libraries stay, except those with the names of restored ones.
         Replace = "REPLACE",
-        /// They are removed.
+        /// The existing libraries are removed.
         Flush = "FLUSH",
     }
     /// The requests that CLIENT PAUSE holds up.
@@ -174,29 +174,29 @@ words! {
         /// All commands.
         All = "ALL",
     }
-    /// How CLIENT UNBLOCK ends a wait.
+    /// The way in which CLIENT UNBLOCK ends a wait.
     Unblock {
-        /// As if the time were up.
+        /// The blocked command answers as if its timeout had passed.
         Timeout = "TIMEOUT",
-        /// With an error.
+        /// The blocked command answers with an error.
         Error = "ERROR",
     }
-    /// A yes or no of CLIENT NO-EVICT and CLIENT NO-TOUCH.
+    /// The argument of CLIENT NO-EVICT and CLIENT NO-TOUCH.
     Switch {
-        /// Yes.
+        /// Turns the option on.
         On = "ON",
-        /// Turns it off.
+        /// Turns the option off.
         Off = "OFF",
     }
     /// The kind of connection for CLIENT LIST and CLIENT KILL.
     ClientType {
-        /// A program's.
+        /// A connection of a program.
         Normal = "NORMAL",
-        /// From this server to its master.
+        /// The connection from this server to its primary.
         Master = "MASTER",
-        /// From a replica.
+        /// A connection from a replica.
         Replica = "REPLICA",
-        /// A subscriber's.
+        /// A connection of a subscriber.
         PubSub = "PUBSUB",
     }
 }
@@ -209,18 +209,18 @@ pub struct LcsOptions {
 }
 
 impl LcsOptions {
-    /// All matches, without their lengths.
+    /// Returns the defaults: all matches, without their lengths.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Shorter matches are left out.
+    /// Leaves out shorter matches.
     pub fn min_match_length(mut self, min_match_length: u64) -> Self {
         self.min_match_length = Some(min_match_length);
         self
     }
 
-    /// Each match comes with its length.
+    /// Returns each match with its length.
     pub fn with_match_length(mut self) -> Self {
         self.with_match_length = true;
         self
@@ -234,7 +234,7 @@ impl ToArgs for LcsOptions {
     }
 }
 
-/// Which connections CLIENT KILL ends: those that all of these are true of.
+/// The connections that CLIENT KILL ends: those for which all of these conditions hold.
 #[derive(Clone, Debug, Default)]
 pub struct ClientFilter {
     id: Option<u64>,
@@ -246,42 +246,42 @@ pub struct ClientFilter {
 }
 
 impl ClientFilter {
-    /// All, but for the one that asks.
+    /// Returns the filter without a condition: all connections, except the one that asks.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Its id.
+    /// Selects the connection with this id.
     pub fn id(mut self, id: u64) -> Self {
         self.id = Some(id);
         self
     }
 
-    /// Its own address, `ip:port`.
+    /// Selects the connections from this address, `ip:port`.
     pub fn address(mut self, address: impl Into<String>) -> Self {
         self.address = Some(address.into());
         self
     }
 
-    /// The server's address that it came to, `ip:port`.
+    /// Selects the connections to this address of the server, `ip:port`.
     pub fn local_address(mut self, local_address: impl Into<String>) -> Self {
         self.local_address = Some(local_address.into());
         self
     }
 
-    /// The user that it is logged in as.
+    /// Selects the connections that are logged in as this user.
     pub fn user(mut self, user: impl Into<String>) -> Self {
         self.user = Some(user.into());
         self
     }
 
-    /// Its kind.
+    /// Selects the connections of this kind.
     pub fn kind(mut self, kind: ClientType) -> Self {
         self.kind = Some(kind);
         self
     }
 
-    /// Whether the connection that asks is spared; the server spares it unless this says otherwise.
+    /// Sets whether the connection that asks is spared; the server spares it unless this is false.
     pub fn skip_me(mut self, skip_me: bool) -> Self {
         self.skip_me = Some(skip_me);
         self
@@ -299,7 +299,7 @@ impl ToArgs for ClientFilter {
     }
 }
 
-/// Which commands COMMAND LIST names.
+/// The commands that COMMAND LIST names.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum CommandFilter {
@@ -307,7 +307,7 @@ pub enum CommandFilter {
     Module(String),
     /// The commands of this ACL category.
     Category(String),
-    /// The commands with a name that this glob pattern matches.
+    /// The commands with a name that matches this glob pattern.
     Pattern(String),
 }
 

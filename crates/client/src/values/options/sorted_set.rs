@@ -1,6 +1,7 @@
-//! Options of the commands on sorted sets: when a member is added, which range is meant, how sets are combined.
+//! Options of the commands on sorted sets: the condition for adding a member, the range, and the way in which sets are
+//! combined.
 //!
-//! Each writes the words that the server documents, in the order in which it wants them. Pure data; any thread.
+//! Each writes the words of its command in the order that the server documents. Pure data; any thread.
 
 use crate::request::{Request, ToArg, ToArgs};
 use crate::values::number::Number;
@@ -26,13 +27,13 @@ impl AddOptions {
         Self::default()
     }
 
-    /// Only adds: a present member keeps its score.
+    /// Adds only new members: a present member keeps its score.
     pub fn if_absent(mut self) -> Self {
         self.condition = Some("NX");
         self
     }
 
-    /// Only sets the scores of present members.
+    /// Sets only the scores of present members; adds none.
     pub fn if_present(mut self) -> Self {
         self.condition = Some("XX");
         self
@@ -50,7 +51,7 @@ impl AddOptions {
         self
     }
 
-    /// Counts members with a changed score in the answer, besides the new ones.
+    /// Counts members with a changed score in the answer, in addition to the new ones.
     pub fn count_changed(mut self) -> Self {
         self.is_changed_counted = true;
         self
@@ -63,15 +64,7 @@ impl ToArgs for AddOptions {
     }
 }
 
-/// Which members ZRANGE and ZRANGESTORE mean.
-///
-/// ```
-/// use sleeve::RankRange;
-///
-/// let first_three = RankRange::by_rank(0, 2);
-/// let best_under_a_hundred = RankRange::by_score("-inf", "(100").reverse().limit(0, 10);
-/// let all_from_b_on = RankRange::by_name("[b", "+");
-/// ```
+/// The range of members for ZRANGE and ZRANGESTORE.
 #[derive(Clone, Debug)]
 pub struct RankRange {
     bounds: [String; 2],
@@ -81,17 +74,17 @@ pub struct RankRange {
 }
 
 impl RankRange {
-    /// By rank, both ends included; negative ones count from the end.
+    /// Selects the members by rank, both ends included; negative ranks count from the end.
     pub fn by_rank(start: i64, stop: i64) -> Self {
         Self::between(start, stop, None)
     }
 
-    /// By score. A bound is a number, `(` and a number that is not included itself, `-inf` or `+inf`.
+    /// Selects the members by score. A bound is a number, `(` and a number that is not included itself, `-inf` or `+inf`.
     pub fn by_score(min: impl ToString, max: impl ToString) -> Self {
         Self::between(min, max, Some("BYSCORE"))
     }
 
-    /// By name, where all scores are equal. A bound is `[` or `(` (not included) and a name, `-` or `+`.
+    /// Selects the members by name, if all scores are equal. A bound is `[` or `(` (not included) and a name, `-` or `+`.
     pub fn by_name(min: impl Into<String>, max: impl Into<String>) -> Self {
         Self::between(min.into(), max.into(), Some("BYLEX"))
     }
@@ -100,13 +93,13 @@ impl RankRange {
         Self { bounds: [min.to_string(), max.to_string()], kind, is_reverse: false, limit: None }
     }
 
-    /// From the greatest to the least. Bounds by score or name stay as they are: the lesser one first.
+    /// Returns the members from the greatest to the least. Bounds by score or name stay in their order: the lesser first.
     pub fn reverse(mut self) -> Self {
         self.is_reverse = true;
         self
     }
 
-    /// Only so many, or all if negative, after the first `skipped`; not by rank.
+    /// Returns at most `count` members, or all if it is negative, after the first `skipped`; not for a range by rank.
     pub fn limit(mut self, skipped: u64, count: i64) -> Self {
         self.limit = Some((skipped, count));
         self
@@ -116,7 +109,7 @@ impl RankRange {
 impl ToArgs for RankRange {
     fn write_to(&self, request: &mut Request) {
         let [min, max] = &self.bounds;
-        // The server wants the greater bound first where the order is reversed; ranks count from that end then.
+        // For the reverse order the server wants the greater bound first; ranks then count from the other end.
         match self.is_reverse && self.kind.is_some() {
             true => request.arg(max).arg(min),
             false => request.arg(min).arg(max),
@@ -130,9 +123,9 @@ impl ToArgs for RankRange {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RankEnd {
-    /// Where the least score is.
+    /// The end with the least score.
     Min,
-    /// Where the greatest score is.
+    /// The end with the greatest score.
     Max,
 }
 
@@ -147,14 +140,7 @@ impl ToArgs for RankEnd {
 
 impl ToArg for RankEnd {}
 
-/// How unions and intersections of sorted sets make one score of several.
-///
-/// ```
-/// use sleeve::CombineOptions;
-///
-/// // Twice the first set's scores against the second's: the greater one counts.
-/// let options = CombineOptions::new().weights([2.0, 1.0]).max();
-/// ```
+/// The way in which unions and intersections of sorted sets combine the scores of a member.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CombineOptions {
     weights: Vec<f64>,
@@ -162,24 +148,24 @@ pub struct CombineOptions {
 }
 
 impl CombineOptions {
-    /// The sum of the scores.
+    /// Returns the default: the sum of the scores.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Multiplies the scores of each set first; one weight a key.
+    /// Multiplies the scores of each set by its weight first; one weight for each key.
     pub fn weights(mut self, weights: impl IntoIterator<Item = impl Number>) -> Self {
         self.weights = weights.into_iter().map(Number::to_f64).collect();
         self
     }
 
-    /// The least of the scores.
+    /// Takes the least of the scores.
     pub fn min(mut self) -> Self {
         self.aggregate = Some("MIN");
         self
     }
 
-    /// The greatest of the scores.
+    /// Takes the greatest of the scores.
     pub fn max(mut self) -> Self {
         self.aggregate = Some("MAX");
         self

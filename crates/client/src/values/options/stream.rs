@@ -1,18 +1,12 @@
 //! Options of the stream commands, as types that cannot be mistaken for each other.
 //!
-//! Each writes the words that the server documents, in the order in which it wants them. Pure data; any thread.
+//! Each writes the words of its command in the order that the server documents. Pure data; any thread.
 
 use std::time::Duration;
 
 use crate::request::{Request, ToArgs};
 
-/// How a stream is trimmed by XADD and XTRIM.
-///
-/// ```
-/// use sleeve::StreamTrim;
-///
-/// let about_a_thousand = StreamTrim::last(1_000).roughly();
-/// ```
+/// The rule by which XADD and XTRIM trim a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamTrim {
     words: [String; 2],
@@ -21,23 +15,23 @@ pub struct StreamTrim {
 }
 
 impl StreamTrim {
-    /// The last so many entries stay.
+    /// Keeps the last `count` entries.
     pub fn last(count: u64) -> Self {
         Self { words: ["MAXLEN".to_owned(), count.to_string()], roughly: false, limit: None }
     }
 
-    /// Entries from this id on stay.
+    /// Keeps the entries from this id on.
     pub fn from_id(id: impl Into<String>) -> Self {
         Self { words: ["MINID".to_owned(), id.into()], roughly: false, limit: None }
     }
 
-    /// A few more may stay, where that saves the server work.
+    /// Allows the server to keep a few more entries, if that saves it work.
     pub fn roughly(mut self) -> Self {
         self.roughly = true;
         self
     }
 
-    /// At most so many entries go at once; only together with [`StreamTrim::roughly`].
+    /// Removes at most this many entries at once; only together with [`StreamTrim::roughly`].
     pub fn at_most(mut self, count: u64) -> Self {
         self.limit = Some(count);
         self
@@ -61,18 +55,18 @@ pub struct ReadOptions {
 }
 
 impl ReadOptions {
-    /// All there is, without waiting.
+    /// Returns the defaults: all entries that exist, without waiting.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// At most so many entries of each stream.
+    /// Returns at most this many entries of each stream.
     pub fn count(mut self, count: u64) -> Self {
         self.count = Some(count);
         self
     }
 
-    /// Waits so long for entries where there are none; zero is for ever. The command then has a connection for itself, as
+    /// Waits at most this time if there are no entries; zero waits for ever. The command then has a connection of its own, as
     /// [`BlockingCommands`](crate::commands::blocking::BlockingCommands) have.
     pub fn block(mut self, time: Duration) -> Self {
         self.block = Some(time);
@@ -94,7 +88,7 @@ impl ToArgs for ReadOptions {
     }
 }
 
-/// Where a new group begins to read.
+/// The place in a stream from which a new group begins to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupStart {
     id: String,
@@ -102,22 +96,22 @@ pub struct GroupStart {
 }
 
 impl GroupStart {
-    /// With the first entry.
+    /// Begins with the first entry.
     pub fn first() -> Self {
         Self::after("0")
     }
 
-    /// With entries that are added from now on.
+    /// Begins with entries that are added from now on.
     pub fn new_entries() -> Self {
         Self::after("$")
     }
 
-    /// After this id.
+    /// Begins after this id.
     pub fn after(id: impl Into<String>) -> Self {
         Self { id: id.into(), makes_stream: false }
     }
 
-    /// MKSTREAM: a stream that is missing is created.
+    /// Creates the stream if it does not exist (MKSTREAM).
     pub fn make_stream(mut self) -> Self {
         self.makes_stream = true;
         self
@@ -144,19 +138,19 @@ impl ClaimOptions {
         Self::default()
     }
 
-    /// The entries count as delivered so long ago.
+    /// Sets the time since the last delivery that counts for the entries.
     pub fn idle(mut self, time: Duration) -> Self {
         self.idle = Some(time);
         self
     }
 
-    /// The entries count as delivered so often.
+    /// Sets the number of deliveries that counts for the entries.
     pub fn deliveries(mut self, count: u64) -> Self {
         self.deliveries = Some(count);
         self
     }
 
-    /// Claims entries too that are pending for no consumer.
+    /// Claims entries that are pending for no consumer, too.
     pub fn force(mut self) -> Self {
         self.force = true;
         self
@@ -196,18 +190,19 @@ impl Default for ConsumerOptions {
 }
 
 impl ConsumerOptions {
-    /// A group that begins with the first entry, ten entries at a time, nothing claimed.
+    /// Returns the defaults: a group that begins with the first entry, ten entries at a time, no claims.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Where the group begins to read, if there is none of its name yet. The stream is made too.
+    /// Sets the place from which the group begins to read, if it does not exist yet. The stream is created, too.
     pub fn start(mut self, start: GroupStart) -> Self {
         self.start = start;
         self
     }
 
-    /// At most so many entries are asked for at once, at least one. They count as delivered to this consumer from then on.
+    /// Sets the number of entries that are requested at once, at least one. They count as delivered to this consumer from
+    /// then on.
     pub fn count(mut self, count: u64) -> Self {
         self.count = count.max(1);
         self
