@@ -1,14 +1,16 @@
-//! The spine's part in a cache that is kept true by its connection: the reads that are made for it.
+//! The pipe's part in a cache that a connection's messages invalidate: the reads that are sent for the cache.
 //!
 //! A read for the cache is one entry of the pipe, so that no other caller's command comes between its requests, and so that
-//! all of them leave on one connection or are sent again together. They are: the request that asks the server to remember the
-//! key, where that has to be said; the read itself; and the question for how long the key will live. The last reply lands it.
-//! Behind the question stands the whole rule for a key that changes in between: its invalidation comes before the answer.
+//! all of them leave on one connection or are sent again together. Its requests are: the request that asks the server to
+//! remember the key (CLIENT CACHING YES), if that is needed; the read itself; and PTTL of the key. The last reply completes
+//! the entry. PTTL also settles the case of a key that changes after it was read: its invalidation arrives before the reply
+//! to PTTL.
 //!
-//! Over a cluster such a read may be turned away (`routed`). It is sent on by itself then, and its reply is not kept: the
-//! connection that it comes over need not be the one that keeps its slot true.
+//! Over a cluster such a read may be refused by a node (`routed`). It is then sent on by itself, and its reply is not kept:
+//! the connection over which it arrives need not be the one that invalidates its slot.
 //!
-//! It takes bytes and gives bytes: no socket, no clock, no thread. The cache decides how it uses the reply (`cache`).
+//! This module takes bytes and gives bytes: no socket, no clock, no thread. The cache decides how it uses the reply
+//! (`cache`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,18 +21,18 @@ use super::slot::{Completions, Payload, Target};
 use super::transaction_state::Step;
 use crate::error::Error;
 
-/// A cache that is kept true by the messages of a connection.
+/// A cache that is invalidated by the messages of a connection.
 ///
 /// The reader calls it, in the order of the replies, with its own lock held, and with the pipe's lock too when the connection
-/// is lost. It calls no one back and waits for no lock under which a thread waits.
+/// is lost. It calls back into neither, and takes no lock under which a thread waits.
 pub(crate) trait Cache: Send + Sync {
-    /// Takes the server's answer to the request to announce changed keys.
+    /// Takes the server's reply to the request to report changed keys.
     fn asked(&self, reply: &[u8]);
 
-    /// Takes a message that answers no request: perhaps it says that keys have changed.
+    /// Takes a message that answers no request, which may be an invalidation.
     fn told(&self, message: &[u8]);
 
-    /// Notes that the connection is lost: changes from now on are not announced.
+    /// Notes that the connection is lost: changes from now on are not reported.
     fn lost(&self);
 
     /// Takes the answer to a read. Its other waiting callers are answered as well, and the caller that sent it after them.
@@ -39,19 +41,19 @@ pub(crate) trait Cache: Send + Sync {
     /// Notes that these requests were sent, so the caller must not read the values from before them.
     fn wrote(&self, requests: &[u8]);
 
-    /// Returns the request by which the server is asked to say when keys change.
+    /// Returns the request that asks the server to report changed keys.
     fn request(&self) -> &[u8];
 
-    /// Notes that the server cannot be asked, and why.
+    /// Notes the reason why the server reports no changes.
     fn refused(&self, why: Error);
 }
 
-/// The place of a read in flight in the cache.
+/// The identity of a read in flight in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReadId {
     /// The hash of its key.
     pub(crate) hash: u64,
-    /// The number among the reads of such keys.
+    /// The number of the read among those with this hash.
     pub(crate) number: u64,
 }
 
@@ -59,13 +61,13 @@ pub(crate) struct ReadId {
 #[derive(Clone)]
 pub(crate) struct Answer {
     pub(crate) payload: Payload,
-    /// True if the server remembers that the key was read here, as far as it was asked to.
+    /// True if the server remembers that the key was read on this connection, as far as it was asked to.
     pub(crate) is_remembered: bool,
     pub(crate) lifetime: KeyLifetime,
 }
 
 impl Answer {
-    /// Creates an answer that is not kept true.
+    /// Creates an answer that no connection invalidates.
     fn unkept(payload: Payload) -> Self {
         Self { payload, is_remembered: false, lifetime: KeyLifetime::Unknown }
     }
@@ -78,7 +80,7 @@ pub(crate) enum KeyLifetime {
     Endless,
     /// The key lives for this time, from some time after the read was sent.
     For(Duration),
-    /// The server does not say.
+    /// The server has not stated the lifetime.
     Unknown,
 }
 
@@ -93,33 +95,33 @@ impl KeyLifetime {
     }
 }
 
-/// A read that is made for a cache.
+/// A read that is sent for a cache.
 pub(crate) struct Read {
-    /// The cache that gets the outcome, if it is not the connection's own.
+    /// The cache that gets the outcome, if it is not the cache of the connection.
     cache: Arc<dyn Cache>,
     id: ReadId,
-    /// The first asker; none once it was given another answer.
+    /// The end of the caller that sent the read; none once the caller was given another answer.
     target: Option<Target>,
-    /// Replies that come before the read's own.
+    /// The number of replies that arrive before the read's own.
     leading: u32,
     received: u32,
     answer: Answer,
 }
 
 impl Read {
-    /// Creates a read; if `leading`, the server is asked to remember its key by a request ahead of it.
+    /// Creates a read. If `leading`, a request ahead of it asks the server to remember its key.
     pub(crate) fn new(cache: Arc<dyn Cache>, id: ReadId, target: Target, leading: bool) -> Self {
         let payload = Payload::Failed(Error::closed("the read was given up"));
         let answer = Answer { is_remembered: !leading, ..Answer::unkept(payload) };
         Self { cache, id, target: Some(target), leading: leading.into(), received: 0, answer }
     }
 
-    /// Returns how many replies come for it.
+    /// Returns the number of replies that the read takes.
     pub(crate) fn frames(&self) -> u32 {
         self.leading + 2
     }
 
-    /// Returns the first asker, if it still waits.
+    /// Returns the end of the caller that sent the read, if it still waits.
     pub(super) fn target(&self) -> Option<&Target> {
         self.target.as_ref()
     }
@@ -133,7 +135,7 @@ impl Read {
         Step::Done
     }
 
-    /// Takes one reply; whether it is the last.
+    /// Takes one reply, and returns whether it is the last.
     pub(super) fn take(&mut self, reply: &[u8]) -> bool {
         let position = self.received;
         self.received += 1;
@@ -147,12 +149,12 @@ impl Read {
         position > self.leading
     }
 
-    /// Takes the reply to a read that was sent by itself, without the requests that keep it true.
+    /// Takes the reply to a read that was sent without the requests around it.
     pub(super) fn take_alone(&mut self, reply: &[u8]) {
         self.answer = Answer::unkept(Payload::shared(reply));
     }
 
-    /// Returns the reply to the read itself, as far as one has arrived.
+    /// Returns the reply to the read itself, if it has arrived.
     pub(super) fn reply(&self) -> &[u8] {
         self.answer.payload.bytes()
     }
@@ -163,7 +165,7 @@ impl Read {
         self.land(None, done);
     }
 
-    /// Takes its answer, which arrived over the connection that keeps this cache true, if one is named.
+    /// Hands the answer to the cache. `over` is the cache that the connection of the answer invalidates, if there is one.
     pub(super) fn land(&mut self, over: Option<&dyn Cache>, done: &mut Completions) {
         let Some(target) = self.target.take() else { return };
         over.unwrap_or(&*self.cache).landed(self.id, &mut self.answer, done);

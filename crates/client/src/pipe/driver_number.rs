@@ -1,5 +1,5 @@
-//! Engines in this process by number: a reply that was answered by its call keeps a number, which costs nothing, and not a
-//! counted pointer. Any thread.
+//! The numbers of engines in this process. A reply that was answered by its call keeps such a number, which costs nothing,
+//! instead of a counted pointer. Any thread.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,10 +16,10 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 static DRIVERS: LazyLock<Mutex<HashMap<u64, Weak<dyn Driver>>>> = LazyLock::new(Mutex::default);
 
 impl DriverNumber {
-    /// The number of no driver.
+    /// A number that stands for no driver.
     pub(crate) const NONE: Self = Self(0);
 
-    /// Takes the next number, for this driver; to be given back with [`remove`](DriverNumber::remove).
+    /// Registers a driver under the next number; [`remove`](DriverNumber::remove) gives the number back.
     #[cfg_attr(not(feature = "embedded"), expect(dead_code, reason = "only engines have numbers"))]
     pub(crate) fn enter(driver: Weak<dyn Driver>) -> Self {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -27,13 +27,13 @@ impl DriverNumber {
         Self(number)
     }
 
-    /// Its driver is no more.
+    /// Removes the driver of this number.
     #[cfg_attr(not(feature = "embedded"), expect(dead_code, reason = "only engines have numbers"))]
     pub(crate) fn remove(self) {
         DRIVERS.lock().remove(&self.0);
     }
 
-    /// Its driver, if that is still there.
+    /// Returns the driver of this number, if it still exists.
     pub(crate) fn driver(self) -> Option<Arc<dyn Driver>> {
         DRIVERS.lock().get(&self.0).and_then(Weak::upgrade)
     }

@@ -1,12 +1,13 @@
 //! The callers that wait until the server's disk, or replicas, have the effects that a reply shows.
 //!
-//! A Sleeve server that was asked to announces behind its replies three offsets of its journal (CLIENT JOURNAL): up to which
-//! offset the replies show its effects, up to which its disk has it, and up to which so many replicas have it. The first such
-//! message behind a reply covers it. When the disk or the replicas have reached that offset, the reply's effect is as safe as
-//! was asked for. A caller that enters here has its reply already, so the next message covers it. A request is sent after it,
-//! with a reply of its own behind which a message is sure to arrive, unless such a request is in flight.
+//! On request, a Sleeve server sends three offsets of its AOF in a message behind its replies (CLIENT JOURNAL): the offset up
+//! to which the replies show effects, the offset up to which its disk has them, and the offsets up to which one, two, three
+//! ... replicas have them. The first such message behind a reply covers the reply. When the disk or the replicas have reached
+//! that offset, the reply's effect is as durable as requested. A caller that enters here has its reply already, so the next
+//! message covers it. A request is sent after it, with a reply behind which a message is sure to arrive, unless such a
+//! request is in flight.
 //!
-//! It takes bytes and gives bytes: no socket, no clock, no thread. The reader owns it; the reader's lock guards it.
+//! This module takes bytes and gives bytes: no socket, no clock, no thread. The reader owns it; the reader's lock guards it.
 
 use sleeve_wire::frame::{Frame, decode};
 
@@ -15,15 +16,15 @@ use crate::error::{Effect, Error, ErrorKind};
 use crate::request::level::Level;
 use crate::request::name::Name;
 
-/// The beginning of a message about the journal.
+/// The beginning of a message with offsets of the AOF.
 const MESSAGE: &[u8] = b">3\r\n$7\r\njournal\r\n";
 /// The beginning of such a message with the offsets of replicas.
 const MESSAGE_WITH_REPLICAS: &[u8] = b">5\r\n$7\r\njournal\r\n";
 
-/// The reply to a caller when its effect is as safe as was asked for.
+/// The reply to a caller with an effect that is as durable as requested.
 pub(crate) const IS_SAFE: &[u8] = b"+OK\r\n";
 
-/// Returns whether this is a message about the journal.
+/// Returns whether this is a message with offsets of the AOF.
 pub(crate) fn is_message(bytes: &[u8]) -> bool {
     bytes.starts_with(MESSAGE) || bytes.starts_with(MESSAGE_WITH_REPLICAS)
 }
@@ -31,13 +32,13 @@ pub(crate) fn is_message(bytes: &[u8]) -> bool {
 /// The content of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct SafetyMessage {
-    /// The replies so far show nothing that stands behind this offset.
+    /// The offset up to which the replies so far show effects.
     shown: i64,
-    /// The offset up to which the disk has everything; none if the server will never know.
+    /// The offset up to which the disk has all effects; none if the server never knows it.
     synced: Option<i64>,
-    /// At least one replica, two, three ... have applied everything up to these offsets.
+    /// The offsets up to which at least one replica, two, three ... have applied all effects.
     applied_by: Vec<i64>,
-    /// The offsets up to which the replicas have everything on their disks.
+    /// The offsets up to which at least one replica, two, three ... have all effects on their disks.
     synced_by: Vec<i64>,
 }
 
@@ -57,7 +58,7 @@ impl SafetyMessage {
         Some(Self { shown, synced, applied_by, synced_by })
     }
 
-    /// Returns whether everything before an offset has reached this level of safety.
+    /// Returns whether all effects up to this offset have reached this level of durability.
     fn covers(&self, level: Level, offset: i64) -> bool {
         let have = |offsets: &[i64], count: usize| match count.checked_sub(1) {
             Some(index) => offsets.get(index).is_some_and(|reached| *reached >= offset),
@@ -81,15 +82,15 @@ fn integers(frame: Frame<'_>) -> Option<Vec<i64>> {
 #[derive(Default)]
 pub(crate) struct DurabilityWaits {
     waiting: Vec<Waiting>,
-    /// True while a question about the disk is in flight, and the same about replicas.
+    /// True while a request about the disk is in flight, and the same for one about replicas.
     asking: [bool; 2],
-    /// The reason why this server will not tell.
+    /// The reason why this server sends no such messages.
     refusal: Option<Error>,
 }
 
 struct Waiting {
     level: Level,
-    /// Up to which offset the reply shows the journal, once that was said.
+    /// The offset up to which the caller's reply shows effects, once a message has said it.
     shown: Option<i64>,
     issued_ms: u32,
     target: Target,
@@ -106,7 +107,7 @@ impl DurabilityWaits {
         self.waiting.is_empty()
     }
 
-    /// Adds a caller with a reply that is there already. Returns whether [`Level::question`] is to be sent now.
+    /// Adds a caller that has its reply already. Returns whether [`Level::question`] is to be sent now.
     pub(crate) fn enter(&mut self, level: Level, target: Target, now_ms: u32) -> bool {
         self.waiting.push(Waiting { level, shown: None, issued_ms: now_ms, target });
         !std::mem::replace(&mut self.asking[usize::from(level.is_of_replicas())], true)
@@ -161,8 +162,7 @@ impl DurabilityWaits {
         }
     }
 
-    /// Fails the waiting callers because the connection is lost, and with it the messages in flight: none of them will be
-    /// told any more.
+    /// Fails the waiting callers, because the connection is lost and with it the messages in flight.
     pub(crate) fn cut(&mut self, why: &str, done: &mut Completions) {
         self.fail(&Error::unsynced(why), done);
         *self = Self::default();
@@ -213,7 +213,7 @@ mod tests {
         assert!(synced.enter(Level::Synced, target, 0), "the last request was answered");
         synced.told(&message(":20", ":10"), &mut done);
         assert!(first.is_done() && second.is_done() && !third.is_done());
-        // Bytes that are no such message say nothing.
+        // Bytes that are no such message change nothing.
         for odd in
             [&message(":20", "$1"), &message("$2", ":30"), &message(":20", ":x"), b">1\r\n$7\r\njournal\r\n".as_slice()]
         {
@@ -244,7 +244,7 @@ mod tests {
         let (asks_again, two) = enter(&mut synced, Level::Replicated(2));
         let (_, disk) = enter(&mut synced, Level::SyncedOn(1));
         assert!(asks && !asks_again);
-        // One that was not asked about replicas says nothing of them, but covers.
+        // A message of a server that was not asked about replicas has no offsets of theirs, but covers the replies.
         synced.told(&message(":10", "_"), &mut done);
         synced.answered(true, b"+OK\r\n", &mut done);
         let (asks, later) = enter(&mut synced, Level::Replicated(1));

@@ -1,9 +1,8 @@
-//! The state of a connection whose server turns requests away: the reason why gathered requests may not leave, and the length
-//! of the pause.
+//! The state of a connection with a server that refuses requests for the moment: the reason why gathered requests may not
+//! leave, and the length of the pause.
 //!
-//! A server that turns requests away is left alone for a pause, and then asked with one request alone, a probe. If that is
-//! turned away too, there is another pause, which is longer; when it is answered, all may leave. Pure data; the owner of the
-//! pipe has it.
+//! The client sends such a server nothing during a pause, and then one request alone, a probe. If the probe is refused too,
+//! there is another, longer pause; when it is answered, all requests may leave. Pure data; the owner of the pipe has it.
 
 use super::in_flight::{Asker, is_before};
 use crate::error::{Effect, Error};
@@ -16,8 +15,8 @@ const PASSING: [&str; 3] = ["LOADING", "BUSY", "MASTERDOWN"];
 /// The error code of a server that takes no writes any more.
 const DEMOTED: &str = "READONLY";
 
-/// Returns the error in a reply that turns a command away for the moment, if it is one. A server that takes no writes any
-/// more may do so for ever, but if there is another server that does, the error counts too.
+/// Returns the error in a reply that refuses a command for the moment, if it is one. A server that takes no writes may do so
+/// for ever; but if another server may take them (`is_elsewhere`), its error counts, too.
 pub(crate) fn passing(reply: &[u8], is_elsewhere: bool) -> Option<Error> {
     let error = Error::server(reply.strip_prefix(b"-")?.trim_ascii_end());
     let code = error.code()?;
@@ -25,10 +24,10 @@ pub(crate) fn passing(reply: &[u8], is_elsewhere: bool) -> Option<Error> {
     (passes && error.effect() == Effect::Refused).then_some(error)
 }
 
-/// The commands that end a script that holds a server; the server takes them while it turns all others away.
+/// The commands that end a script that holds up a server; the server takes them while it refuses all others.
 const KILLS: [Name; 2] = [Name::of(&["SCRIPT", "KILL"]), Name::of(&["FUNCTION", "KILL"])];
 
-/// The command that ends the server with the script, if it is told not to save.
+/// The command that ends the server together with the script, if it is told not to save.
 const SHUTDOWN: Name = Name::of(&["SHUTDOWN"]);
 
 /// Returns whether a request of this asker may be one that ends a script that holds the server.
@@ -48,15 +47,15 @@ pub(crate) fn ends_script(asker: &Asker, request: &[u8]) -> bool {
 pub(crate) enum Hold {
     #[default]
     Nothing,
-    /// A transaction looks at the keys that it watches.
+    /// A transaction checks the keys that it watches.
     Transaction,
-    /// The server has turned something away a moment ago.
+    /// The server has refused a request a moment ago.
     Pause,
     /// The pause has ended: the request that is first in line leaves alone.
     ProbeNext,
-    /// A request has left alone, and is not answered yet; or the SELECT of its database.
+    /// A request has left alone, or the SELECT of its database has (`selects`), and is not answered yet.
     Probing { selects: bool },
-    /// The request that had left alone was answered: all may leave, and those first that were turned away.
+    /// The request that had left alone was answered: all requests may leave, first those that were refused.
     Recovered,
 }
 
@@ -67,7 +66,7 @@ impl Hold {
         matches!(self, Self::Transaction | Self::Pause | Self::Probing { .. })
     }
 
-    /// Returns whether the server turns requests away, as far as is known.
+    /// Returns whether the server refuses requests, as far as the client knows.
     #[inline]
     pub(crate) fn is_refusing(self) -> bool {
         matches!(self, Self::Pause | Self::ProbeNext | Self::Probing { .. })
@@ -80,20 +79,20 @@ pub(crate) struct Refusals {
     /// The reason why nothing may be written after the bytes in flight, if there is one.
     pub(super) hold: Hold,
     pub(super) pause: Pause,
-    /// The end of the bytes on this connection that left alone last.
+    /// The end of the last request that left alone, as a position among the bytes of this connection.
     pub(super) probe_end: u64,
-    /// True if the connection is not in the database that it should be in, because a SELECT was turned away.
+    /// True if the connection is not in the intended database, because a SELECT was refused.
     pub(super) is_elsewhere: bool,
 }
 
 impl Refusals {
-    /// Returns whether anything but the order of the gathered requests decides which may leave.
+    /// Returns whether a refusal or a transaction decides which gathered requests may leave, and not their order alone.
     #[inline]
     pub(crate) fn is_held(&self) -> bool {
         !matches!(self.hold, Hold::Nothing)
     }
 
-    /// Returns whether the server turns requests away, as far as is known, so that some are held back.
+    /// Returns whether the server refuses requests, as far as the client knows, so that some are held back.
     #[inline]
     pub(crate) fn is_refusing(&self) -> bool {
         self.hold.is_refusing()
@@ -118,30 +117,30 @@ impl Refusals {
         }
     }
 
-    /// Begins anew on the next connection.
+    /// Resets the state for the next connection.
     pub(super) fn start_anew(&mut self) {
         (self.is_elsewhere, self.pause.until_ms, self.probe_end) = (false, None, 0);
     }
 }
 
-/// The length of the pause after a refusal: at first, and at most.
+/// The length of the first pause after a refusal, and below it the longest.
 const PAUSE_MS_MIN: u32 = 10;
 const PAUSE_MS_MAX: u32 = 500;
 
 /// The time without a refusal after which the next pause is a first one.
 const QUIET_MS: u32 = 1000;
 
-/// The time at which the requests that were turned away may leave again.
+/// The time at which the requests that were refused may leave again.
 #[derive(Default)]
 pub(crate) struct Pause {
     /// The time until which only urgent requests leave.
     pub(crate) until_ms: Option<u32>,
-    /// The length of the last pause, and when it ended.
+    /// The length of the last pause, and the time of its end.
     last: Option<(u32, u32)>,
 }
 
 impl Pause {
-    /// Begins a pause: as long as the first one again, or twice as long as the last, if that has just ended.
+    /// Begins a pause: of the shortest length, or twice as long as the last pause if that has just ended.
     pub(crate) fn begin(&mut self, now_ms: u32) {
         let length_ms = match self.last {
             Some((length_ms, ended_ms)) if is_before(now_ms, ended_ms.wrapping_add(QUIET_MS)) => {

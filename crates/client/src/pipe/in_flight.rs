@@ -1,8 +1,8 @@
 //! The pipe's record of a request until it is answered: its asker, and the length of its bytes; and segments, the bytes of
 //! requests that are written in one go, with their entries.
 //!
-//! Requests that are taken from the front of a segment are not moved away: the segment remembers where its first request
-//! begins. Pure data; the owner of the pipe or of the reply reader has its entries.
+//! Requests that are taken from the front of a segment are not moved away: the segment remembers the position of its first
+//! request. Pure data; the owner of the pipe or of the reply reader has its entries.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -16,16 +16,17 @@ use super::transaction_state::{Step, TransactionState};
 use crate::error::{Effect, Error};
 use crate::request::name::Name;
 
-/// The least number of unanswered requests for which a task is called to read for the others.
+/// The least number of unanswered requests with which a task is woken to read on behalf of the others.
 const COMPANY_MIN: usize = 4;
 
-/// Among how many of the oldest requests a task is looked for that may read.
+/// The number of the oldest requests among which a task is sought that may read.
 const CALLED_MAX: usize = 8;
 
-/// The share of a request's time by which its timeout may be reported too late, if it was issued before it is gathered.
+/// The divisor of a request's timeout that gives the largest delay of its timeout error, if it was issued before it is
+/// gathered.
 pub(crate) const LATE_SHARE: u32 = 16;
 
-/// Releases the keys that a transaction watched.
+/// The request that releases the keys that a transaction watched.
 pub(crate) const UNWATCH: &[u8] = b"*1\r\n$7\r\nUNWATCH\r\n";
 
 /// The receiver of the replies of an entry.
@@ -36,9 +37,9 @@ pub(crate) enum Asker {
     Transaction(Box<TransactionState>),
     /// A read for a cache: several replies.
     Read(Box<Read>),
-    /// One caller, one reply, unless a node of a cluster turns the request away.
+    /// One caller, one reply, unless a node of a cluster refuses the request.
     Routed(Box<Routed>),
-    /// The callers that wait until the disk has their writes; with true, until the replicas have them too.
+    /// The callers that wait until the disk has their writes; with true, until replicas have them too.
     Follow(bool),
     /// The cache that is notified when keys change.
     Tracking,
@@ -83,13 +84,13 @@ impl Asker {
         match self {
             Self::Slot(target) => target.call(),
             Self::Read(read) => read.target()?.call(),
-            // A caller that waits for a request that was sent to another node before does not read here.
+            // A caller of a request that was sent to another node before does not read on this connection.
             Self::Routed(routed) if routed.is_first() => routed.target()?.call(),
             _ => None,
         }
     }
 
-    /// Notes the times at which the request left and its reply arrived, if one caller wants to know.
+    /// Notes the times at which the request left and its reply arrived, if its call is timed.
     pub(super) fn stamp(&self, left_us: u64, came_us: u64) {
         match self {
             Self::Slot(target) => target.stamp(left_us, came_us),
@@ -109,8 +110,8 @@ impl Asker {
         }
     }
 
-    /// Takes a reply to a request of a cluster, over the connection that keeps this cache true, if it keeps one. Where the node
-    /// has turned it away it comes back; otherwise the reply is the caller's, as any other.
+    /// Takes a reply to a request of a cluster. `over` is the cache that this connection invalidates, if there is one. A
+    /// request that the node has refused comes back; otherwise the reply is the caller's.
     pub(super) fn accept_routed(&mut self, reply: &[u8], over: Option<&dyn Cache>, done: &mut Completions) -> Step {
         let Self::Routed(routed) = mem::replace(self, Self::Nobody) else { return Step::Done };
         match routed.accept(reply, over, done) {
@@ -124,8 +125,8 @@ impl Asker {
         Step::Done
     }
 
-    /// Gives an error to the asker. An entry that takes several replies keeps its place, so that they are taken and its end
-    /// is seen.
+    /// Gives an error to the asker. An entry that takes several replies keeps its place, so that the replies are taken and
+    /// its end is noticed.
     pub(crate) fn fail(&mut self, error: &Error, done: &mut Completions) {
         match mem::replace(self, Self::Nobody) {
             Self::Slot(target) => target.complete(Payload::Failed(error.clone()), done),
@@ -143,22 +144,24 @@ impl Asker {
     }
 }
 
-/// One request, or one unit of requests, from when it is gathered until it is answered.
+/// One request, or one unit of requests, from the time when it is gathered until it is answered.
 pub(crate) struct Entry {
     pub(crate) asker: Asker,
-    /// Replies that come for it, its SELECT's included.
+    /// The number of replies that the entry takes, its SELECT's included.
     pub(crate) replies: u32,
-    /// True if a SELECT of its own goes ahead of it.
+    /// True if the entry has a SELECT of its own ahead of it.
     pub(crate) selects: bool,
-    /// The database that it runs in.
+    /// The database in which the request runs.
     pub(crate) database: u32,
-    /// The time at which its caller sent it, on the link's wrapping clock; if it has a deadline of its own, that deadline.
+    /// The time at which its caller sent it, on the link's wrapping clock; for a request with a deadline of its own, that
+    /// deadline.
     pub(crate) at_ms: u32,
-    /// True if it has a deadline of its own.
+    /// True if the request has a deadline of its own.
     pub(crate) has_deadline: bool,
-    /// True if it writes, had left on a connection that was lost, and is to be sent again: it may have been executed.
+    /// True if the request writes, had left on a connection that was lost, and is to be sent again: it may have been
+    /// executed.
     pub(crate) had_left: bool,
-    /// Bytes that it takes on the wire, its SELECT included.
+    /// The number of bytes that the entry takes on the wire, its SELECT included.
     pub(crate) length: usize,
 }
 
@@ -169,17 +172,18 @@ pub(crate) const HELD_BYTES: usize = 128;
 /// The time at which a request times out, on the link's wrapping clock of milliseconds.
 #[derive(Clone, Copy)]
 pub(crate) enum Time {
-    /// The issue time: the request times out as long after this as any command may take.
+    /// The time at which the request was issued; it times out when the command timeout has passed since then.
     Issued(u32),
-    /// At this time.
+    /// The deadline of the request.
     Due(u32),
 }
 
-/// Returns the time at which a request times out that was issued at `issued_ms` and is gathered now, if it may take
+/// Returns the time that is watched for a request that was issued at `issued_ms`, is gathered now, and times out after
 /// `limit_ms`.
 pub(crate) fn issued(issued_ms: u32, now_ms: u32, limit_ms: Option<u32>) -> Time {
     match limit_ms {
-        // A request that is older than those ahead of it has to be watched by its own time: of the others only the first are.
+        // A request that is older than those ahead of it needs a deadline of its own, because of the others only the first
+        // are watched.
         Some(limit_ms) if is_before(issued_ms.wrapping_add(limit_ms / LATE_SHARE), now_ms) => {
             Time::Due(issued_ms.wrapping_add(limit_ms))
         }
@@ -198,7 +202,7 @@ pub(crate) fn left_ms(until_ms: u32, now_ms: u32) -> u32 {
     if is_before(until_ms, now_ms) { 0 } else { until_ms.wrapping_sub(now_ms) }
 }
 
-/// The longest time that the wrapping clock can watch over, in milliseconds: twelve days.
+/// The longest time for which the wrapping clock can be used, in milliseconds: twelve days.
 pub(crate) const LIMIT_MS_MAX: u32 = u32::MAX / 4;
 
 pub(crate) fn limit_ms(limit: Option<Duration>) -> u32 {
@@ -215,17 +219,17 @@ impl Entry {
         Self { asker, replies, selects, database, at_ms, has_deadline, had_left: false, length }
     }
 
-    /// Returns the bytes that it counts for, as long as it is unanswered.
+    /// Returns the number of bytes that the entry counts against the bound on the queue, as long as it is unanswered.
     pub(super) fn held(&self) -> usize {
         self.length + HELD_BYTES
     }
 
-    /// Replies that come for it, without its SELECT's.
+    /// Returns the number of replies that the entry takes, without its SELECT's.
     pub(super) fn frames(&self) -> u32 {
         self.replies - u32::from(self.selects)
     }
 
-    /// Gives an error to the asker. An error that says that nothing was sent is not true of a request that had left before.
+    /// Gives an error to the asker. If the request had left before, an error that says that it was not sent is replaced.
     pub(crate) fn fail(&mut self, error: &Error, done: &mut Completions) {
         if self.had_left && error.effect() == Effect::None {
             let message = format!("{error}; it had left on a connection that was lost, so its effect is unknown");
@@ -234,17 +238,17 @@ impl Entry {
         self.asker.fail(error, done);
     }
 
-    /// Returns whether it has no deadline of its own, and was issued before this time.
+    /// Returns whether the request has no deadline of its own, and was issued before this time.
     pub(super) fn was_issued_before(&self, before_ms: u32) -> bool {
         !self.has_deadline && is_before(self.at_ms, before_ms)
     }
 
-    /// Returns whether it had a deadline of its own, and has timed out.
+    /// Returns whether the request had a deadline of its own, and has timed out.
     pub(super) fn has_timed_out(&self) -> bool {
         self.has_deadline && matches!(self.asker, Asker::Nobody)
     }
 
-    /// Returns the time at which it times out.
+    /// Returns the time at which the request times out.
     pub(crate) fn time(&self) -> Time {
         if self.has_deadline { Time::Due(self.at_ms) } else { Time::Issued(self.at_ms) }
     }
@@ -254,15 +258,15 @@ impl Entry {
 pub(crate) struct Unit {
     pub(crate) database: u32,
     pub(crate) target: Target,
-    /// The number of bytes of the unit's buffer that are this request's.
+    /// The length of this request in the unit's buffer, in bytes.
     pub(crate) length: usize,
-    /// The time at which it was issued, on the link's wrapping clock, if that was before it is sent; otherwise it has no
-    /// meaning.
+    /// The time at which the request was issued, on the link's wrapping clock, if that was before it is sent; otherwise it
+    /// has no meaning.
     pub(crate) issued_ms: u32,
 }
 
-/// Takes the waker of a task that waits for one of the oldest replies, if one does, and others wait too: woken by it, the
-/// task comes to read. `expired` requests at the front have timed out.
+/// Takes the waker of a task that waits for one of the oldest replies, if there is such a task and other callers wait too:
+/// the woken task then reads for all. `expired` requests at the front have timed out.
 pub(crate) fn call_task(in_flight: &VecDeque<Entry>, expired: usize) -> Option<Waker> {
     if in_flight.len() - expired < COMPANY_MIN {
         return None;
@@ -270,19 +274,20 @@ pub(crate) fn call_task(in_flight: &VecDeque<Entry>, expired: usize) -> Option<W
     in_flight.iter().skip(expired).take(CALLED_MAX).find_map(|entry| entry.asker.call())
 }
 
-/// Bytes of removed requests that are kept rather than move those behind them.
+/// The number of bytes of removed requests that stay in a segment, so that the bytes behind them are not moved.
 const GAP_KEPT_MAX: usize = 64 * 1024;
 
 /// The longest SELECT, in bytes.
 pub(crate) const SELECT_LENGTH_MAX: usize = 40;
 
-/// The order of requests: which leave before which, and which of them leave while others are held back.
+/// The precedence of requests: the order in which they leave, and whether they leave while others are held back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Precedence {
-    /// Requests that leave first, and are never held back: they end the work that the server is busy with, or a transaction
+    /// Requests that leave first, and are never held back: they end the script that holds up the server, or a transaction
     /// that has begun.
     Urgent,
-    /// Requests that the server has turned away. They leave before those that were sent after them, and may lack SELECTs.
+    /// Requests that the server has refused for the moment. They leave before those that were sent after them, and may lack
+    /// SELECTs.
     Retry,
     #[default]
     Normal,
@@ -295,7 +300,7 @@ pub(crate) struct Segment {
     /// The position in `bytes` at which the first of `entries` begins.
     pub(crate) start: usize,
     pub(crate) entries: VecDeque<Entry>,
-    /// True if nothing may be written after it until it is answered.
+    /// True if no segment may be written after this one until it is answered.
     pub(crate) holds: bool,
     pub(crate) precedence: Precedence,
 }
@@ -306,8 +311,8 @@ impl Segment {
         Self { bytes, entries: VecDeque::from([entry]), ..Self::default() }
     }
 
-    /// Appends a request, with a SELECT ahead of it if another database than its own is selected by then. Returns the bytes
-    /// that it counts for, as long as it is unanswered.
+    /// Appends a request, with a SELECT ahead of it if the connection is in another database by then. Returns the number of
+    /// bytes that it counts against the bound on the queue.
     #[inline]
     pub(crate) fn push(
         &mut self,
@@ -330,7 +335,7 @@ impl Segment {
         length + HELD_BYTES
     }
 
-    /// Hands out each of its requests, without its SELECT.
+    /// Passes each request of the segment to `take`, without its SELECT.
     pub(crate) fn for_each(self, mut take: impl FnMut(Entry, &[u8])) {
         let mut rest = self.bytes.get(self.start..).unwrap_or_default();
         for entry in self.entries {
@@ -341,17 +346,17 @@ impl Segment {
         }
     }
 
-    /// Bytes of its requests.
+    /// Returns the number of bytes of the segment's requests.
     pub(crate) fn length(&self) -> usize {
         self.bytes.len() - self.start
     }
 
-    /// Returns the bytes that its requests count for, as long as they are unanswered.
+    /// Returns the number of bytes that the segment's requests count against the bound on the queue.
     pub(crate) fn held(&self) -> usize {
         self.length() + self.entries.len() * HELD_BYTES
     }
 
-    /// Returns the bytes of its requests.
+    /// Returns the bytes of the segment's requests.
     pub(crate) fn rest(&self) -> &[u8] {
         self.bytes.get(self.start..).unwrap_or_default()
     }
@@ -363,7 +368,7 @@ impl Segment {
         if self.entries.is_empty() {
             *self = Self::default();
         } else if self.start > GAP_KEPT_MAX && self.start > self.bytes.len() / 2 {
-            // No more is moved than was removed since the last time.
+            // The bytes that are moved are no more than those that were removed since the last time.
             self.bytes.drain(..self.start);
             self.start = 0;
         }
@@ -397,7 +402,7 @@ pub(crate) fn write_select(out: &mut Vec<u8>, database: u32) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Bytes of the request that selects a database.
+/// Returns the number of bytes of the request that selects a database.
 pub(crate) fn select_length(database: u32) -> usize {
     let mut select = Vec::new();
     write_select(&mut select, database);

@@ -1,4 +1,4 @@
-//! The traffic of a link, how long its replies took, and why some took long.
+//! The traffic of a link, the latencies of its replies, and the causes of slow ones.
 //!
 //! Times are taken a batch at a time: when requests are handed to the system, and when replies are taken from it. The time
 //! that a request waited before it left is known to within a tick of the system's coarse clock, on which it was issued. Pure
@@ -14,15 +14,15 @@ use super::slot::stamps::are_wanted;
 use crate::config::event::{Event, SlowCause};
 use crate::request::name::Name;
 
-/// Two significant digits of a time, as Redis and its tools have them.
+/// The number of significant digits of a latency in the histogram, as Redis and its tools have it.
 const DIGITS: u8 = 2;
 
 /// A record of requests that were handed to the system together.
 struct Departure {
-    /// The number of them that are not answered.
+    /// The number of these requests that are not answered.
     left: usize,
     at_us: u64,
-    /// The traffic of the link up to then.
+    /// The traffic of the link before they left.
     before: Traffic,
 }
 
@@ -31,26 +31,26 @@ struct Departure {
 pub(crate) struct Traffic {
     pub(crate) replies: u64,
     pub(crate) bytes_received: u64,
-    /// The time for which the socket took no more.
+    /// The time for which the socket took no more bytes.
     pub(crate) full_us: u64,
 }
 
-/// The traffic of a link, and how long its replies took.
+/// The traffic of a link, and the latencies of its replies.
 #[derive(Default)]
 pub(crate) struct Ledger {
-    /// The oldest first.
+    /// The departures with unanswered requests, the oldest first.
     departures: VecDeque<Departure>,
     traffic: Traffic,
-    /// The time since which the socket takes no more, if it does not.
+    /// The time since which the socket takes no more bytes; none if it takes them.
     full_since_us: Option<u64>,
     pub(crate) requests: u64,
-    /// Bytes that the system has taken.
+    /// The number of bytes that the system has taken.
     pub(crate) bytes_sent: u64,
-    /// Connections that were made, that were lost, and attempts that failed.
+    /// The number of connections that were made, and below it of those that were lost, and of attempts that failed.
     pub(crate) connections: u64,
     pub(crate) lost: u64,
     pub(crate) refused: u64,
-    /// Requests that left and were lost with their connection.
+    /// The number of requests that left and were lost with their connection.
     pub(crate) unanswered: u64,
     /// The times from a request's departure to its reply's arrival, in microseconds.
     latencies: Option<Box<Histogram<u32>>>,
@@ -65,7 +65,7 @@ pub(crate) struct Slow {
 }
 
 impl Slow {
-    /// Returns it as an event.
+    /// Converts the report to an event.
     pub(crate) fn told(self, endpoint: String) -> Event {
         let Self { name, queued, travelled, cause } = self;
         Event::Slow { endpoint, command: name.to_string(), queued, travelled, cause }
@@ -76,7 +76,7 @@ impl Slow {
     }
 }
 
-/// The number of bytes in one wait that counts as many.
+/// The number of bytes that counts as many, if they arrive while a reply is awaited.
 const MANY_BYTES: u64 = 1024 * 1024;
 
 impl Ledger {
@@ -89,8 +89,8 @@ impl Ledger {
         }
     }
 
-    /// Notes that `bytes` bytes arrived now, and with them the replies to the first `count` of these requests. Reports the
-    /// first that took longer than `slow_us`.
+    /// Notes that `bytes` bytes arrived now, and with them the replies to the first `count` of these requests. Returns a
+    /// report of the first reply that took longer than `slow_us`.
     pub(crate) fn arrived(
         &mut self,
         bytes: usize,
@@ -144,12 +144,12 @@ impl Ledger {
             self.latencies = Histogram::new(DIGITS).ok().map(Box::new);
         }
         if let Some(latencies) = &mut self.latencies {
-            // It grows to any value that a time can have.
+            // The histogram grows to any value that a time can have.
             _ = latencies.record_n(travelled_us.max(1), u32::try_from(count).unwrap_or(u32::MAX));
         }
     }
 
-    /// Notes that the socket takes no more, or takes more again.
+    /// Notes whether the socket takes no more bytes.
     pub(crate) fn full(&mut self, is_full: bool, now_us: u64) {
         match (is_full, self.full_since_us) {
             (true, None) => self.full_since_us = Some(now_us),
@@ -174,7 +174,7 @@ impl Ledger {
         self.unanswered += unanswered as u64;
     }
 
-    /// Returns the traffic of the link, as of the last look at it.
+    /// Returns the traffic of the link, as of the last call that noted some.
     pub(crate) fn traffic(&self) -> Traffic {
         self.traffic
     }
@@ -185,7 +185,7 @@ impl Ledger {
         Traffic { full_us: self.traffic.full_us + full_us, ..self.traffic }
     }
 
-    /// Returns how long replies took, in microseconds; none before the first.
+    /// Returns the latencies of replies, in microseconds; none before the first.
     pub(crate) fn latencies(&self) -> Option<&Histogram<u32>> {
         self.latencies.as_deref()
     }
@@ -204,7 +204,7 @@ impl Ledger {
         Some(format!("the oldest unanswered request left {waited:.1?} ago, and since then {came}"))
     }
 
-    /// Describes for how long the socket has taken no more, in words, if it takes no more.
+    /// Describes in words for how long the socket has taken no more bytes; none if it takes them.
     #[cold]
     pub(crate) fn fullness(&self, now_us: u64) -> Option<String> {
         let full = Duration::from_micros(now_us.saturating_sub(self.full_since_us?));
@@ -214,7 +214,7 @@ impl Ledger {
 
 /// Returns the report of a slow request that left and was answered at these times, with the link's traffic in between.
 fn judge(entry: &Entry, left_us: u64, now_us: u64, meanwhile: Traffic) -> Option<Slow> {
-    // An entry with a deadline of its own does not say when it was issued.
+    // An entry with a deadline of its own does not have the time of its issue.
     let waited_ms = ((left_us / 1000) as u32).wrapping_sub(entry.at_ms);
     let queued_ms = if entry.has_deadline || waited_ms > u32::MAX / 2 { 0 } else { waited_ms };
     let (queued, travelled_us) = (Duration::from_millis(queued_ms.into()), now_us.saturating_sub(left_us));
@@ -266,7 +266,7 @@ mod tests {
         arrive(&mut ledger, 5, &[1000; 3], 4 * SECOND);
         let latencies = ledger.latencies().expect("there are some");
         let count = |seconds: u64| latencies.count_at(seconds * SECOND);
-        // Two seconds and three for those of the first departure, and two seconds twice for the second.
+        // Two replies of the first departure took two and three seconds; two replies of the second took two.
         assert_eq!((latencies.len(), count(2), count(3)), (4, 3, 1));
         assert!(ledger.since_oldest(5 * SECOND).expect("one has left").contains("3.0s ago"), "one is unanswered");
         ledger.cut(1, 5 * SECOND);

@@ -1,14 +1,14 @@
-//! The spine of the client: the bytes that are to be written, and the askers that wait for the replies.
+//! The pipe, the centre of the client: the bytes that are to be written, and the askers that wait for the replies.
 //!
 //! Requests are gathered in order into an out-buffer, each with an entry that names its asker. Writing moves the buffer out
-//! and its entries to the in-flight queue; replies arrive in the same order and pop them. That is all of pipelining and
-//! multiplexing. Three more things are decided here. A SELECT goes in front of a request if the database on the wire is
-//! another. A transaction with conditions holds back the requests after it until its looks are answered. And when a
-//! connection breaks, the bytes that had left are compared with the bytes of each entry: a request that had left whole is
-//! lost with an unknown effect; a request that had not is kept and goes out first on the next connection.
+//! and its entries to the in-flight queue; replies arrive in the same order and remove the entries. That is all of pipelining
+//! and multiplexing. Three more things are decided here. A SELECT goes in front of a request if the connection is in another
+//! database. A transaction with conditions holds back the requests after it until its conditions are checked. And when a
+//! connection breaks, the number of bytes that had left is compared with the bytes of each entry: a request that had left
+//! whole is lost with an unknown effect; a request that had not is kept and goes out first on the next connection.
 //!
-//! It takes bytes and gives bytes: no socket, no clock (times are arguments, in milliseconds), no thread. Its owner keeps it
-//! under one short lock, from any thread; it runs no foreign code: wake-ups are collected and happen elsewhere.
+//! The pipe takes bytes and gives bytes: no socket, no clock (times are arguments, in milliseconds), no thread. Its owner
+//! keeps it under one short lock, from any thread. It runs no foreign code: wake-ups are collected and happen elsewhere.
 
 pub(crate) mod cached_read;
 pub(crate) mod driver_number;
@@ -51,7 +51,7 @@ use writer::{RetryBudget, Writer};
 /// An emptied in-flight queue with room for more entries than this is given back to the allocator.
 const KEPT_ENTRIES_MAX: usize = 32 * 1024;
 
-/// The state of writing: whether anything may leave.
+/// The state of writing: whether requests may leave.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WriteState {
     /// There is no connection.
@@ -61,7 +61,7 @@ enum WriteState {
     Lent,
 }
 
-/// The requests of one connection, from when they are gathered until they are answered.
+/// The requests of one connection, from the time when they are gathered until they are answered.
 pub(crate) struct Pipe {
     pub(crate) queue: SendQueue,
     writer: Writer,
@@ -69,14 +69,14 @@ pub(crate) struct Pipe {
     in_flight: VecDeque<Entry>,
     /// The number of entries at the front of `in_flight` that have already timed out.
     expired: usize,
-    /// Requests that timed out.
+    /// The number of requests that timed out.
     pub(crate) timeouts: u64,
-    /// How many of the bytes that left on this connection belong to answered entries.
+    /// The number of bytes that left on this connection and belong to answered entries.
     answered: u64,
     pub(crate) refusals: Refusals,
     budget: RetryBudget,
     source: Source,
-    /// The number of the connection that is there, or comes next.
+    /// The number of the present connection, or of the next one if there is none.
     connection: u32,
 }
 
@@ -97,7 +97,7 @@ impl Pipe {
         }
     }
 
-    /// Gathers one request and returns the end that its caller waits on.
+    /// Gathers one request and returns the handle of its caller.
     #[inline]
     pub(crate) fn push(&mut self, database: u32, request: EncodedRequest<'_>, now_ms: u32) -> Handle {
         let (target, handle) = self.source.pair(request.name);
@@ -105,8 +105,9 @@ impl Pipe {
         handle
     }
 
-    /// Queues a request as `push` does, with a deadline of its own, which is no later than that of any other that is sent
-    /// now. Returns also whether no deadline is known to be earlier: the watcher of deadlines has to be notified then.
+    /// Gathers a request as `push` does, with a deadline of its own, which is no later than the timeout of any request that
+    /// is sent now. Also returns whether no earlier deadline is known: the caller then has to notify the watch over
+    /// deadlines.
     pub(crate) fn push_due(&mut self, database: u32, request: EncodedRequest<'_>, due_ms: u32) -> (Handle, bool) {
         let (target, handle) = self.source.pair(request.name);
         let time = Time::Due(due_ms);
@@ -114,20 +115,20 @@ impl Pipe {
         (handle, self.queue.note(time))
     }
 
-    /// Queues a request as `push` and `push_due` do, if it is long.
+    /// Gathers a long request as `push` and `push_due` do.
     pub(crate) fn push_long(&mut self, database: u32, name: Name, long: LongRequest, time: Time) -> (Handle, bool) {
         let (target, handle) = self.source.pair(name);
         self.queue.push_long(target, database, long, time);
         (handle, self.queue.note(time))
     }
 
-    /// Gathers several requests with nothing in between.
+    /// Gathers several requests without another request between them.
     pub(crate) fn push_units(&mut self, units: Vec<Unit>, bytes: &[u8], now_ms: u32) {
         self.push_units_at(units, bytes, |_| Time::Issued(now_ms));
     }
 
-    /// Queues requests as `push_units` does, if they were issued earlier; they time out after `limit_ms`, if ever. Returns
-    /// whether no deadline is known to be earlier than one of theirs: as in `push_due`.
+    /// Gathers requests as `push_units` does, if they were issued earlier. They time out after `limit_ms`, if it is given.
+    /// Returns whether no earlier deadline than theirs is known, as `push_due` does.
     pub(crate) fn push_issued(&mut self, units: Vec<Unit>, bytes: &[u8], now_ms: u32, limit_ms: Option<u32>) -> bool {
         self.push_units_at(units, bytes, |unit| issued(unit.issued_ms, now_ms, limit_ms))
     }
@@ -144,7 +145,7 @@ impl Pipe {
         is_next
     }
 
-    /// Gathers a request of a cluster. Returns whether it has a deadline of its own, and none is known to be earlier.
+    /// Gathers a request of a cluster. Returns whether it has a deadline of its own and no earlier one is known.
     pub(crate) fn push_routed(&mut self, routed: Routed) -> bool {
         let (frames, database, request) = (routed.frames(), routed.database, routed.request());
         let time = if routed.is_due { Time::Due(routed.at_ms) } else { Time::Issued(routed.at_ms) };
@@ -165,12 +166,12 @@ impl Pipe {
         }
     }
 
-    /// Returns the two ends of an answer that is not the reply to a request.
+    /// Returns the two ends of an answer that is not the reply to a single request.
     pub(crate) fn pair(&mut self, name: Name) -> (Target, Handle) {
         self.source.pair(name)
     }
 
-    /// Gathers a request of the connection itself, in whichever database it is, and returns the end that its answer comes to.
+    /// Gathers a request of the connection itself, which runs in any database, and returns the handle for its answer.
     pub(crate) fn push_here(&mut self, request: EncodedRequest<'_>, now_ms: u32) -> Handle {
         self.push(self.queue.database, request, now_ms)
     }
@@ -194,7 +195,7 @@ impl Pipe {
         self.in_flight.len()
     }
 
-    /// Returns whether nothing waits to be written or answered.
+    /// Returns whether no request waits to be written or answered.
     pub(crate) fn is_idle(&self) -> bool {
         self.in_flight.is_empty() && self.queue.is_empty()
     }
@@ -217,7 +218,8 @@ impl Pipe {
             && (!self.refusals.is_held() || !self.refusals.hold.is_on() || self.queue.is_urgent())
     }
 
-    /// Lends the bytes to be written and how many of them have left already. Give them back with [`Pipe::wrote`].
+    /// Lends the bytes to be written, with the number of them that have left already. The writer gives them back with
+    /// [`Pipe::wrote`].
     #[inline]
     pub(crate) fn lend(&mut self) -> Option<(Vec<u8>, usize)> {
         if self.can_write() { self.lend_what_is_next() } else { None }
@@ -252,7 +254,7 @@ impl Pipe {
         }
         if let Some(last) = segment.entries.back_mut() {
             if segment.precedence == Precedence::Urgent && !last.selects {
-                // It was gathered for whichever database the connection is in.
+                // The request was gathered for any database, so it runs in that of the connection.
                 last.database = self.queue.wire_database;
             }
             self.queue.wire_database = last.database;
@@ -275,7 +277,7 @@ impl Pipe {
     }
 
     /// Moves the entries with replies that are all among the first `replies` into `pending`, which is empty. An entry that
-    /// waits for more stays in flight, where its time is watched.
+    /// waits for further replies stays in flight, where its timeout is watched.
     ///
     /// Returns false if there are replies without an asker.
     pub(crate) fn take(&mut self, replies: usize, pending: &mut VecDeque<Entry>) -> bool {
@@ -291,7 +293,7 @@ impl Pipe {
         if let Hold::Probing { selects } = self.refusals.hold
             && self.answered >= self.refusals.probe_end
         {
-            // If it was turned away, `put_off` notes that next, before anything may leave.
+            // If the probe was refused, `put_off` notes that next, before any request may leave.
             self.refusals.hold = if selects { Hold::ProbeNext } else { Hold::Recovered };
         }
         self.queue.held -= length + count * HELD_BYTES;
@@ -306,8 +308,8 @@ impl Pipe {
         rest == 0 || self.take_select(pending)
     }
 
-    /// Takes replies as `take` does, if the replies that are left are only a part of those that the first entry waits for:
-    /// its SELECT's becomes an entry of its own. The other replies of a transaction wait for the last.
+    /// Handles replies that are only a part of those that the first entry takes: the reply to its SELECT is split off as an
+    /// entry of its own. A transaction takes its replies only when the last has arrived.
     #[cold]
     fn take_select(&mut self, pending: &mut VecDeque<Entry>) -> bool {
         let Some(first) = self.in_flight.front_mut() else { return false };
@@ -319,13 +321,13 @@ impl Pipe {
         true
     }
 
-    /// Returns the database that the last gathered request leaves the connection in.
+    /// Returns the database in which the last gathered request leaves the connection.
     #[cfg(feature = "embedded")]
     pub(crate) fn database(&self) -> u32 {
         self.queue.database
     }
 
-    /// Notes that a SELECT was executed that did not go through this pipe.
+    /// Notes that a SELECT was executed which was not sent through this pipe.
     #[cfg(feature = "embedded")]
     pub(crate) fn set_database(&mut self, database: u32) {
         self.queue.database = database;
@@ -336,12 +338,12 @@ impl Pipe {
         self.write_state = WriteState::Open;
     }
 
-    /// Returns the number of the connection that is there, or is made next.
+    /// Returns the number of the present connection, or of the next one.
     pub(crate) fn connection(&self) -> u32 {
         self.connection
     }
 
-    /// Returns whether requests can leave at once.
+    /// Returns whether there is a connection on which requests can leave.
     pub(crate) fn is_connected(&self) -> bool {
         self.write_state != WriteState::Closed
     }
@@ -351,7 +353,7 @@ impl Pipe {
         self.in_flight.iter().any(|entry| entry.asker.is_awaited())
     }
 
-    /// Calls a task to read; see [`call_task`].
+    /// Takes the waker of a task that is to read; see [`call_task`].
     pub(crate) fn call_task(&self) -> Option<Waker> {
         call_task(&self.in_flight, self.expired)
     }

@@ -11,10 +11,11 @@ use sleeve_wire::frame::{self, Frame, short_bulk};
 use crate::error::Error;
 use crate::values::decode::owned::whole;
 
-/// The longest reply, in bytes, that needs no memory of its own: with its frame, but where it is a bulk string.
+/// The longest reply, in bytes, that is kept in the slot itself: of a bulk string only the text counts, of any other reply
+/// the whole frame.
 const INLINE_LENGTH_MAX: usize = 30;
 
-/// The answer to one command. To clone one that is short or shared costs next to nothing.
+/// The answer to one command. Cloning a short or shared one is cheap.
 #[derive(Clone)]
 pub(crate) enum Payload {
     /// A reply of `length` bytes.
@@ -23,11 +24,11 @@ pub(crate) enum Payload {
     Text { length: u8, bytes: [u8; INLINE_LENGTH_MAX] },
     /// A longer reply.
     Long(Box<[u8]>),
-    /// A longer reply that others may have too.
+    /// A longer reply that may have other owners.
     Shared(Arc<[u8]>),
-    /// A longer bulk string, without its frame, that others may have too.
+    /// A longer bulk string, without its frame, that may have other owners.
     SharedText(Arc<[u8]>),
-    /// There is no reply.
+    /// The error because of which there is no reply.
     Failed(Error),
 }
 
@@ -39,8 +40,8 @@ impl Payload {
         Self::short(frame, head).unwrap_or_else(|| Self::Long(frame.into()))
     }
 
-    /// Keeps the bytes of one frame, if they need no memory of their own. Where it is a bulk string, so many bytes stand in
-    /// front of its text; otherwise none do.
+    /// Keeps the bytes of one frame in the payload itself, if they are short enough. `head` is the number of bytes in front
+    /// of the text of a bulk string; 0 for any other frame.
     #[inline]
     pub(crate) fn short(frame: &[u8], head: usize) -> Option<Self> {
         let mut bytes = [0; INLINE_LENGTH_MAX];
@@ -53,7 +54,7 @@ impl Payload {
         Some(Self::Short { length: frame.len() as u8, bytes })
     }
 
-    /// Keeps the bytes of one frame so that many may have them.
+    /// Keeps the bytes of one frame so that it can have several owners.
     pub(crate) fn shared(frame: &[u8]) -> Self {
         let head = short_bulk(frame).map_or(0, |(head, _)| head);
         Self::short(frame, head).unwrap_or_else(|| match frame::decode(frame) {
@@ -62,7 +63,7 @@ impl Payload {
         })
     }
 
-    /// Bytes that it takes beside itself.
+    /// Returns the number of bytes that the payload takes outside of itself.
     pub(crate) fn heap_bytes(&self) -> usize {
         match self {
             Self::Short { .. } | Self::Text { .. } | Self::Failed(_) => 0,
@@ -71,7 +72,7 @@ impl Payload {
         }
     }
 
-    /// Returns the reply itself.
+    /// Returns the reply as a frame.
     #[inline]
     pub(crate) fn frame(&self) -> Result<Frame<'_>, Error> {
         match self {
@@ -84,8 +85,8 @@ impl Payload {
         }
     }
 
-    /// Returns the bytes of the reply as they arrived: of every kind but a string without its frame, and of none if there is
-    /// no reply.
+    /// Returns the bytes of the reply as they arrived. A string that is kept without its frame, and an error without a reply,
+    /// have none.
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Self::Short { length, bytes } => bytes.get(..usize::from(*length)).unwrap_or_default(),
@@ -95,7 +96,7 @@ impl Payload {
         }
     }
 
-    /// Returns the error that this is, if it is one.
+    /// Returns the error that the payload is, if it is one.
     pub(crate) fn into_error(self) -> Option<Error> {
         match self {
             Self::Failed(error) => Some(error),

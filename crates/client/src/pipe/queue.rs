@@ -1,9 +1,9 @@
 //! The requests that have not left: gathered in order, each with its entry, in the segments in which they leave.
 //!
-//! A SELECT goes in front of a request if another database is selected by then. A long request is copied by its caller before
-//! the lock on the pipe is taken, so that no other caller waits for the lock during the copy; here it is only moved, into a
-//! segment of its own. When something changes for all requests, they are gathered again, which copies all of their bytes.
-//! Pure data; the owner of the pipe has it.
+//! A SELECT goes in front of a request if the connection is in another database by then. A long request is copied by its
+//! caller before the lock on the pipe is taken, so that no other caller waits for the lock during the copy; here it is only
+//! moved, into a segment of its own. If an event concerns all requests, they are gathered again, which copies all of their
+//! bytes. Pure data; the owner of the pipe has it.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -15,12 +15,12 @@ use super::in_flight::{
 use super::slot::{Completions, Target};
 use crate::error::Error;
 
-/// Bytes from which on a request is long: it has a segment of its own.
+/// The number of bytes from which on a request is long: it gets a segment of its own.
 pub(crate) const LONG_MIN: usize = 32 * 1024;
 
 /// A copy of a long request.
 pub(crate) struct LongRequest {
-    /// Behind room for a SELECT.
+    /// The request, behind room for a SELECT.
     bytes: Vec<u8>,
 }
 
@@ -33,12 +33,12 @@ impl LongRequest {
         Self { bytes }
     }
 
-    /// Creates a long request if the request is long.
+    /// Copies the request if it is long.
     pub(crate) fn if_long(request: &[u8]) -> Option<Self> {
         (request.len() >= LONG_MIN).then(|| Self::of(request))
     }
 
-    /// Its bytes, with the SELECT of this database, if there is one, and where they begin.
+    /// Returns the bytes with the SELECT of this database ahead of them, if one is given, and the offset at which they begin.
     fn behind(mut self, database: Option<u32>) -> (Vec<u8>, usize) {
         let mut select = Vec::new();
         database.into_iter().for_each(|database| write_select(&mut select, database));
@@ -48,26 +48,26 @@ impl LongRequest {
     }
 }
 
-/// The requests of one connection that have not left, and the databases that they are for.
+/// The requests of one connection that have not left, and the databases in which they run.
 pub(crate) struct SendQueue {
     /// Segments that go out before `out`.
     pub(super) backlog: VecDeque<Segment>,
     /// The segment in which requests are gathered.
     pub(super) out: Segment,
-    /// The size of everything that is not answered, in flight or not, for the bound on the queue: its bytes, except those of
-    /// `dead`, and [`HELD_BYTES`](super::in_flight::HELD_BYTES) each.
+    /// The size of all unanswered requests, in flight or not, for the bound on the queue: their bytes, except those of
+    /// `dead`, and [`HELD_BYTES`](super::in_flight::HELD_BYTES) for each.
     pub(crate) held: usize,
-    /// Bytes that are gathered for calls that have timed out: they are taken out before they may leave.
+    /// The number of gathered bytes of calls that have timed out: they are removed before they may leave.
     pub(super) dead: usize,
-    /// The next deadline that a request has of its own, in flight or not, or an earlier time.
+    /// The next deadline of a request with a deadline of its own, in flight or not, or an earlier time.
     pub(crate) next_due_ms: Option<u32>,
-    /// The database that the last gathered request leaves the connection in.
+    /// The database in which the last gathered request leaves the connection.
     pub(super) database: u32,
-    /// The database that the connection is in when all that has begun to leave is executed.
+    /// The database in which the connection is when all requests that have begun to leave are executed.
     pub(super) wire_database: u32,
-    /// The database that a fresh connection is in.
+    /// The database in which a fresh connection begins.
     home: u32,
-    /// True if a transaction with watched keys was taken out before it was executed: the keys are to be released.
+    /// True if a transaction with watched keys was removed before it was executed: the keys have to be released.
     pub(super) unwatches: bool,
 }
 
@@ -103,7 +103,7 @@ impl SendQueue {
         self.backlog.push_back(Segment { start, ..Segment::of_one(entry, bytes) });
     }
 
-    /// Notes the time at which a request times out. Returns whether that is a deadline, and none is known to be earlier.
+    /// Notes the time at which a request times out. Returns whether it is a deadline of its own and no earlier one is known.
     #[inline]
     pub(super) fn note(&mut self, time: Time) -> bool {
         let Time::Due(due_ms) = time else { return false };
@@ -121,14 +121,14 @@ impl SendQueue {
         }
     }
 
-    /// Returns the number of bytes that are gathered and not on their way.
+    /// Returns the number of bytes that are gathered and have not begun to leave.
     #[inline]
     pub(crate) fn gathered(&self) -> usize {
         let last = self.out.bytes.len() - self.out.start;
         if self.backlog.is_empty() { last } else { last + self.backlog.iter().map(Segment::length).sum::<usize>() }
     }
 
-    /// Returns whether more is gathered than one request.
+    /// Returns whether more than one request is gathered.
     #[inline]
     pub(crate) fn is_burst(&self) -> bool {
         let last = self.out.entries.len();
@@ -136,12 +136,12 @@ impl SendQueue {
         last > 1 || (!self.backlog.is_empty() && last + before() > 1)
     }
 
-    /// Returns whether the first in line leaves even while others are held back.
+    /// Returns whether the first segment leaves even while others are held back.
     pub(super) fn is_urgent(&self) -> bool {
         self.backlog.front().is_some_and(|segment| segment.precedence == Precedence::Urgent)
     }
 
-    /// Returns whether nothing is gathered.
+    /// Returns whether no request is gathered.
     pub(super) fn is_empty(&self) -> bool {
         self.out.entries.is_empty() && self.backlog.is_empty()
     }
@@ -162,7 +162,7 @@ impl SendQueue {
         self.backlog.push_front(Segment { precedence, ..Segment::of_one(entry, request) });
     }
 
-    /// Queues the release of all watched keys ahead of everything else.
+    /// Queues the release of all watched keys ahead of all requests.
     pub(super) fn push_unwatch(&mut self) {
         let (time, length) = (self.first_time(), UNWATCH.len());
         let entry = Entry::new(Asker::Nobody, 1, false, self.wire_database, length, time);
@@ -174,7 +174,7 @@ impl SendQueue {
         self.first_segment().entries.front().map_or(Time::Issued(0), Entry::time)
     }
 
-    /// Queues SELECT for a database ahead of everything else.
+    /// Queues SELECT for a database ahead of all requests.
     pub(super) fn push_select(&mut self, database: u32) {
         let time = self.first_time();
         let mut bytes = Vec::new();
@@ -183,7 +183,7 @@ impl SendQueue {
         self.push_first(entry, bytes, Precedence::Normal);
     }
 
-    /// Parts the first request from those behind it. The connection is in its database.
+    /// Splits the first request off from those behind it, so that it leaves alone. The connection is in its database.
     pub(super) fn detach_probe(&mut self) {
         let Some(mut alone) = self.first_segment().detach_first() else { return };
         if let Some(entry) = alone.entries.front_mut()
@@ -197,8 +197,8 @@ impl SendQueue {
         self.backlog.push_front(alone);
     }
 
-    /// Releases the requests after the server has recovered: those that were turned away leave together, each in its
-    /// database, and then those behind them.
+    /// Releases the requests after the server has recovered: those that were refused leave together, each in its database,
+    /// and then those behind them.
     pub(super) fn release(&mut self) {
         let (mut released, mut selected) = (Segment::default(), self.wire_database);
         while self.first_segment().precedence == Precedence::Retry
@@ -218,7 +218,7 @@ impl SendQueue {
         }
     }
 
-    /// Queues a request that leaves before all others, in whichever database that is.
+    /// Queues a request that leaves before all others, in any database.
     #[cold]
     pub(super) fn push_urgent(&mut self, asker: Asker, request: &[u8], time: Time) {
         let entry = Entry::new(asker, 1, false, self.wire_database, request.len(), time);
@@ -228,7 +228,7 @@ impl SendQueue {
         self.backlog.insert(urgent, segment);
     }
 
-    /// Moves the commands that end a script that holds the server ahead of the gathered requests.
+    /// Moves the commands that end a script that holds up the server ahead of the gathered requests.
     pub(super) fn advance_urgent(&mut self) {
         if !self.entries().any(|entry| may_end_script(&entry.asker)) {
             return;
@@ -244,7 +244,7 @@ impl SendQueue {
         urgent.into_iter().for_each(|(asker, request, time)| self.push_urgent(asker, &request, time));
     }
 
-    /// Returns how many segments at the front are urgent, and how many behind them are to be tried again.
+    /// Returns the number of urgent segments at the front, and the number of segments behind them that are sent again.
     pub(super) fn ahead(&mut self) -> (usize, usize) {
         self.first_segment();
         let count = |precedence, skipped| {
@@ -254,7 +254,7 @@ impl SendQueue {
         (urgent, count(Precedence::Retry, urgent))
     }
 
-    /// Makes the first request in line right for the database that the connection is in by then.
+    /// Adds or removes the SELECT of the first request in line, for the database in which the connection is by then.
     pub(super) fn reselect(&mut self) {
         let wire_database = self.wire_database;
         let segment = self.first_segment();
@@ -265,7 +265,7 @@ impl SendQueue {
         if first.selects || first.database == wire_database {
             return;
         }
-        // It gets a segment of its own, so that only its bytes are moved.
+        // The request gets a segment of its own, so that only its bytes are moved.
         let Some(mut alone) = segment.detach_first() else { return };
         self.first_segment();
         let mut bytes = Vec::with_capacity(alone.bytes.len() + SELECT_LENGTH_MAX);
@@ -281,8 +281,8 @@ impl SendQueue {
         self.backlog.push_front(Segment { bytes, ..alone });
     }
 
-    /// Takes those of the gathered requests out that are not kept, or whose calls have timed out.
-    /// The others keep their order, and are each in their database.
+    /// Removes the gathered requests that `is_kept` does not select, and those with calls that have timed out. The others
+    /// keep their order, each in its database.
     pub(super) fn gather_again(&mut self, mut is_kept: impl FnMut(&mut Entry, &[u8]) -> bool) {
         let mut segments = mem::take(&mut self.backlog);
         segments.push_back(mem::take(&mut self.out));
@@ -296,7 +296,7 @@ impl SendQueue {
                     return;
                 }
                 let (frames, time) = (entry.frames(), entry.time());
-                // One that ends a script needs no database, and should not wait for one.
+                // A command that ends a script runs in any database, and must not wait for a SELECT.
                 let needs_none = precedence == Precedence::Urgent && matches!(entry.asker, Asker::Slot(_));
                 let database = if needs_none { self.database } else { entry.database };
                 self.held += self.out.push(entry.asker, frames, (database, &mut self.database), request, time);
@@ -309,7 +309,7 @@ impl SendQueue {
         }
     }
 
-    /// Refuses the gathered requests for databases that the server turns out not to have. Only before they may leave.
+    /// Fails the gathered requests for databases that the server does not have. It is called only before they may leave.
     pub(crate) fn refuse_databases(&mut self, databases: u32, error: &Error, done: &mut Completions) {
         if self.entries().all(|entry| entry.database < databases) {
             return;
@@ -323,7 +323,7 @@ impl SendQueue {
         });
     }
 
-    /// Returns the first segment with requests in it, or the empty one where they are gathered.
+    /// Returns the first segment with requests, or the empty one in which they are gathered.
     pub(super) fn first_segment(&mut self) -> &mut Segment {
         while self.backlog.front().is_some_and(|segment| segment.entries.is_empty()) {
             self.backlog.pop_front();
@@ -331,12 +331,12 @@ impl SendQueue {
         self.backlog.front_mut().unwrap_or(&mut self.out)
     }
 
-    /// Begins anew on the next connection, with nothing in flight.
+    /// Resets the state for the next connection, with nothing in flight.
     pub(super) fn start_anew(&mut self) {
         (self.wire_database, self.unwatches) = (self.home, false);
     }
 
-    /// Empties the queue for good: returns everything that was never written.
+    /// Empties the queue for good, and returns the entries of all requests that were never written.
     pub(crate) fn clear(&mut self) -> Vec<Entry> {
         let mut entries: Vec<Entry> = self.backlog.drain(..).flat_map(|segment| segment.entries).collect();
         entries.extend(mem::take(&mut self.out).entries);

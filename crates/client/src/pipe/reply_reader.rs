@@ -1,12 +1,11 @@
-//! The other end of the spine: bytes arrive, frames are cut, and the oldest askers get them.
+//! The receiving half of the pipe: bytes arrive, frames are cut, and the oldest askers get them.
 //!
 //! The thread that reads the socket fills the buffer here, cuts the bytes into frames, takes as many entries from the pipe
 //! (the only step under the pipe's lock), and then hands every frame to its entry without any lock. Messages that answer no
-//! request (RESP3's push type) are for the callers that wait for the disk and for the near cache, or for no one. A reply
-//! without an asker, or bytes that are no reply, end the connection: nothing after them can be trusted to belong to its
-//! asker.
+//! request (RESP3's push type) go to the callers that wait for the disk and to the near cache; others are dropped. A reply
+//! without an asker, or bytes that are no reply, end the connection: no later byte can be trusted to belong to its asker.
 //!
-//! It takes bytes and gives bytes: no socket, no clock, no thread. One reader at a time owns it.
+//! The reader takes bytes and gives bytes: no socket, no clock, no thread. One thread at a time owns it.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -30,13 +29,13 @@ use crate::sys::planted::{self, Fault};
 /// long, so that other connections have their turns.
 const BUFFER_LENGTH: usize = 64 * 1024;
 
-/// Bytes that a reply has at least which is handed over with the buffer that it stands in instead of being copied.
+/// The number of bytes from which on a reply is handed over with its buffer instead of being copied.
 const HANDED_OVER_MIN: usize = 256 * 1024;
 
-/// A byte that begins no reply.
+/// A byte that begins no valid reply.
 const NO_REPLY: u8 = b'?';
 
-/// A buffer that grew beyond this shrinks again when it is empty.
+/// The length above which a buffer shrinks again when it is empty.
 const KEPT_LENGTH_MAX: usize = 256 * 1024;
 
 /// Returns the error for a reply that is longer than may be kept.
@@ -53,7 +52,7 @@ pub(crate) struct Resumption {
     pub(crate) frames: u32,
     pub(crate) database: u32,
     pub(crate) request: Vec<u8>,
-    /// Its time goes on.
+    /// The time of the transaction, which goes on.
     pub(crate) time: Time,
 }
 
@@ -70,14 +69,14 @@ impl Resumption {
     }
 }
 
-/// The observer that is notified when a server turns commands away.
+/// An observer that is notified of a server's errors.
 pub(crate) trait ErrorObserver: Send + Sync {
     /// Notes that the server has answered with this error. The reply reader's lock is held.
     fn refused(&self, error: &[u8]);
 }
 
-/// Notifies the error observer of this reply, if it is an error. The errors with which a server turns commands away are too
-/// long to be kept in a slot, so a short reply is not looked at.
+/// Notifies the error observer of this reply, if it is an error. The errors with which a server refuses commands are too long
+/// to be kept in a slot, so a short reply is not checked.
 fn tell_of_error(error_observer: Option<&Weak<dyn ErrorObserver>>, reply: &[u8]) {
     if reply.first() == Some(&b'-')
         && let Some(error_observer) = error_observer.and_then(Weak::upgrade)
@@ -86,7 +85,7 @@ fn tell_of_error(error_observer: Option<&Weak<dyn ErrorObserver>>, reply: &[u8])
     }
 }
 
-/// Keeps a reply of which so many bytes stand in front of a short string.
+/// Keeps a reply. `head` is the number of bytes in front of the text of a short bulk string; 0 for any other reply.
 fn keep(error_observer: Option<&Weak<dyn ErrorObserver>>, reply: &[u8], head: usize) -> Payload {
     Payload::short(reply, head).unwrap_or_else(|| {
         tell_of_error(error_observer, reply);
@@ -94,7 +93,7 @@ fn keep(error_observer: Option<&Weak<dyn ErrorObserver>>, reply: &[u8], head: us
     })
 }
 
-/// Takes the reply to a SELECT that went ahead of a request. Returns the reply if it turns the SELECT away for the moment.
+/// Takes the reply to a SELECT that went ahead of a request. Returns the reply if it refuses the SELECT for the moment.
 fn accept_select(reply: &[u8]) -> Result<Option<Box<[u8]>>, Error> {
     match reply {
         b"+OK\r\n" => Ok(None),
@@ -103,7 +102,8 @@ fn accept_select(reply: &[u8]) -> Result<Option<Box<[u8]>>, Error> {
     }
 }
 
-/// Checks an answer: it is wrong if the last SELECT was turned away, and the command that it answers was not.
+/// Checks that a command was executed in its database: if the last SELECT was refused, the command must have been refused as
+/// well.
 #[inline]
 fn check_database(select_refusal: Option<&[u8]>, asker: &Asker, reply: &[u8]) -> Result<(), Error> {
     let Some(refusal) = select_refusal.filter(|_| !runs_anywhere(asker)) else { return Ok(()) };
@@ -113,7 +113,7 @@ fn check_database(select_refusal: Option<&[u8]>, asker: &Asker, reply: &[u8]) ->
     }
 }
 
-/// Returns whether an answer is right in any database, or goes to no caller.
+/// Returns whether the command runs in any database, or its answer goes to no caller.
 fn runs_anywhere(asker: &Asker) -> bool {
     may_end_script(asker) || matches!(asker, Asker::Nobody | Asker::Follow(_) | Asker::Tracking)
 }
@@ -128,7 +128,7 @@ struct Whole {
 }
 
 impl Whole {
-    /// Moves it, because `count` bytes in front of it are gone.
+    /// Corrects the place after `count` bytes in front of it were removed.
     fn move_by(&mut self, count: usize) {
         (self.start, self.end) = (self.start - count, self.end - count);
     }
@@ -137,39 +137,39 @@ impl Whole {
 /// The reader's half of a connection.
 #[derive(Default)]
 pub(crate) struct ReplyReader {
-    /// Always initialised to its length, so that it can be read into.
+    /// The buffer; it is always initialised to its length, so that it can be read into.
     buffer: Vec<u8>,
     start: usize,
     end: usize,
     scanner: Scanner,
-    /// Whole replies that no entry was found for yet: those of a transaction wait here for the last.
+    /// Whole replies without an entry so far: those of a transaction wait here for the last.
     replies: Vec<Whole>,
-    /// Entries with all their replies here; empty except while they are handed out.
+    /// Entries with replies that have all arrived; empty except while the replies are handed out.
     pub(crate) pending: VecDeque<Entry>,
     /// The number of bytes received on all connections so far.
     pub(crate) bytes_total: u64,
-    /// The beginnings and ends of the received messages about the journal.
+    /// The beginnings and ends of the received messages with offsets of the AOF.
     messages: Vec<(usize, usize)>,
     /// The callers that wait until the disk has the effects that a reply shows.
     pub(crate) durability: DurabilityWaits,
-    /// The cache that is kept true by messages that name the changed keys.
+    /// The cache that this connection's messages invalidate.
     pub(crate) cache: Option<Arc<dyn Cache>>,
     /// The observer of errors, if there is one.
     error_observer: Option<Weak<dyn ErrorObserver>>,
-    /// The numbers of those of `replies` that turn a command away for the moment.
+    /// The indices of those of `replies` that refuse a command for the moment.
     refusals: Vec<usize>,
-    /// The error of the last of them.
+    /// The error of the last of these replies.
     pub(crate) refusal: Option<Error>,
-    /// The reply to the last SELECT, if it was turned away: until the next the connection is in another database.
+    /// The reply to the last SELECT, if it was refused: until the next SELECT the connection is in another database.
     select_refusal: Option<Box<[u8]>>,
-    /// Bytes that may be kept of replies that no entry can be given yet; none where the other end is trusted.
+    /// The largest number of bytes that are kept of replies without an entry so far; none if the server is trusted.
     reply_bytes_max: Option<usize>,
-    /// A reply is longer than that: so many bytes at least.
+    /// The least length of a reply that is longer than that, if there is one.
     excess: Option<u64>,
 }
 
 impl ReplyReader {
-    /// Returns whether a reply that is here turns a command away for the moment.
+    /// Returns whether a received reply refuses a command for the moment.
     #[inline]
     pub(crate) fn has_refusals(&self) -> bool {
         !self.refusals.is_empty()
@@ -180,12 +180,12 @@ impl ReplyReader {
         Self { error_observer, reply_bytes_max: Some(reply_bytes_max), ..Self::default() }
     }
 
-    /// Returns whether a reply was longer than may be kept, on which the connection ends.
+    /// Returns whether a reply was longer than the bound, so that the connection ends.
     pub(crate) fn is_exceeded(&self) -> bool {
         self.excess.is_some()
     }
 
-    /// Returns the room to read into: never empty, and never so much that filling it takes long.
+    /// Returns the room to read into: never empty, and never so large that filling it takes long.
     pub(crate) fn room(&mut self) -> &mut [u8] {
         let mut kept = self.replies.first().map_or(self.start, |whole| whole.start);
         if kept == self.end {
@@ -205,7 +205,7 @@ impl ReplyReader {
 
     /// Makes room behind the bytes that are kept, which begin at `kept`.
     fn make_room(&mut self, kept: usize) {
-        // A long reply is moved once: it stands at the front from then on.
+        // A long reply is moved once: from then on it begins at the front.
         if kept > 0 {
             self.buffer.copy_within(kept..self.end, 0);
             (self.start, self.end) = (self.start - kept, self.end - kept);
@@ -215,7 +215,7 @@ impl ReplyReader {
         if self.buffer.len() < BUFFER_LENGTH || self.buffer.len() - self.end < self.buffer.len() / 2 {
             let (length, capacity) = (self.buffer.len() + BUFFER_LENGTH, self.buffer.capacity());
             if length > capacity {
-                // Twice as much, so that little is copied, and never more than could be filled.
+                // The buffer doubles, so that few bytes are copied, but never grows beyond the largest useful length.
                 let useful = self.reply_bytes_max.map_or(usize::MAX, |max| max.saturating_add(2 * BUFFER_LENGTH));
                 self.buffer.reserve_exact(length.max(useful.min(2 * capacity)) - self.buffer.len());
             }
@@ -224,22 +224,22 @@ impl ReplyReader {
         self.buffer.truncate(self.end + BUFFER_LENGTH);
     }
 
-    /// Returns the least length of the reply that begins at `kept`, by the bytes that arrived and by the length that it
-    /// claims, if that is longer than may be kept.
+    /// Returns the least length of the reply that begins at `kept`, from the bytes that have arrived and from the length that
+    /// it claims, if it is above the bound.
     fn excess_of(&self, kept: usize) -> Option<u64> {
         let rest = self.buffer.get(self.start..self.end).unwrap_or_default();
         let length = self.scanner.length_min(rest).saturating_add((self.start - kept) as u64);
         self.reply_bytes_max.is_some_and(|max| length > max as u64).then_some(length)
     }
 
-    /// Drops a reply that is too long, at once, and the memory that it has taken. The next reader gets the error.
+    /// Drops a reply that is too long at once, with the memory that it has taken. The next call that reads gets the error.
     fn refuse(&mut self, length: u64) {
         self.excess = Some(length);
         self.buffer = vec![0; BUFFER_LENGTH];
         self.distrust();
     }
 
-    /// Returns the reason why the received bytes cannot be read on.
+    /// Returns the error because of which the received bytes cannot be read on.
     #[cold]
     fn fault(&self, error: FrameError) -> Error {
         match (self.excess, self.reply_bytes_max) {
@@ -248,8 +248,7 @@ impl ReplyReader {
         }
     }
 
-    /// Notes that `count` bytes were read into the room. Returns how many whole replies are here that no entry was taken for
-    /// yet.
+    /// Notes that `count` bytes were read into the room. Returns the number of whole replies that have no entry so far.
     pub(crate) fn filled(&mut self, count: usize) -> Result<usize, Error> {
         self.end += count;
         self.bytes_total += count as u64;
@@ -283,7 +282,7 @@ impl ReplyReader {
         }
     }
 
-    /// Takes an error of this length. If it turns a command away for the moment, that is noted.
+    /// Checks an error reply of this length, and notes it if it refuses a command for the moment.
     #[cold]
     fn suspect(&mut self, length: usize) {
         let reply = self.buffer.get(self.start..self.start + length).unwrap_or_default();
@@ -294,8 +293,8 @@ impl ReplyReader {
         }
     }
 
-    /// Returns the numbers of those replies to `pending` that turn a command away for the moment, in order. The entries of
-    /// later replies are not known yet.
+    /// Returns the indices of those replies to `pending` that refuse a command for the moment, in order. The entries of later
+    /// replies are not known yet.
     pub(crate) fn take_refusals(&mut self) -> Vec<usize> {
         let count: usize = self.pending.iter().map(|entry| entry.replies as usize).sum();
         if count == 0 {
@@ -305,26 +304,28 @@ impl ReplyReader {
         mem::replace(&mut self.refusals, rest.into_iter().map(|refusal| refusal - count).collect())
     }
 
-    /// Takes a message of this length that answers no request.
+    /// Takes a message of this length that answers no request, and passes it to its receiver.
     #[cold]
     fn sort(&mut self, length: usize) {
         let message = self.buffer.get(self.start..self.start + length).unwrap_or_default();
         if is_message(message) {
             self.messages.push((self.start, self.start + length));
         } else if let Some(cache) = &self.cache {
-            // Ahead of the replies that have arrived with it, which are not kept then, although some may be newer.
+            // The cache takes the message ahead of the replies that have arrived with it. These are then not kept, although
+            // some may be newer.
             cache.told(behind_attributes(message));
         }
     }
 
-    /// Hands the replies to their entries, and the messages to the callers that wait for them. Returns the requests that must
-    /// be sent because of them.
+    /// Hands the replies to their entries, and the messages to the callers that wait for them. Returns the request that must
+    /// be sent because of them, if there is one.
     pub(crate) fn deliver(&mut self, done: &mut Completions) -> Result<Option<Resumption>, Error> {
         self.hand_out(done).inspect_err(|_| self.distrust())
     }
 
     fn hand_out(&mut self, done: &mut Completions) -> Result<Option<Resumption>, Error> {
-        // How many replies were handed out, and how many of them the first of `pending` has got.
+        // `handed_out` is the number of replies that were handed out, and `received` the number of those that the first of
+        // `pending` has got.
         let (mut resumption, mut handed_out, mut received) = (None, 0, 0);
         while let Some(entry) = self.pending.front_mut()
             && let Some(&Whole { start, end, head }) = self.replies.get(handed_out)
@@ -358,7 +359,7 @@ impl ReplyReader {
                 }
                 Asker::Read(read) => read.accept(reply, done),
                 asker @ Asker::Routed(_) => asker.accept_routed(reply, self.cache.as_deref(), done),
-                // A request that has timed out leaves all the replies that are still to arrive in their place.
+                // A request that has timed out still takes all replies that arrive for it.
                 _ if received < entry.replies => Step::More,
                 _ => Step::Done,
             };
@@ -391,8 +392,8 @@ impl ReplyReader {
         Ok(resumption)
     }
 
-    /// Notes that no later byte of this connection can be believed: the next reader, before the connection is cut, finds
-    /// bytes that begin no reply. The cut fails the callers that are left in `pending`.
+    /// Notes that no later byte of this connection can be trusted. If another thread reads before the connection is cut, it
+    /// finds bytes that begin no reply. The cut fails the callers that are left in `pending`.
     #[cold]
     pub(crate) fn distrust(&mut self) {
         self.replies.clear();
@@ -415,8 +416,8 @@ impl ReplyReader {
         whole.into_boxed_slice()
     }
 
-    /// Handles the messages. A caller that waits for a message had its reply before any of these bytes were read, so their
-    /// order among replies says nothing.
+    /// Handles the messages with offsets of the AOF. A caller that waits for one had its reply before any of these bytes were
+    /// read, so their order among replies does not matter.
     #[cold]
     fn hear(&mut self, done: &mut Completions) {
         for (start, end) in self.messages.drain(..) {

@@ -1,26 +1,26 @@
-//! Requests that are sent again: after their connection was lost, or because the server has turned them away for the moment.
+//! Requests that are sent again: after their connection was lost, or because the server has refused them for the moment.
 //!
-//! **A lost connection.** The bytes that had left are compared with the bytes of each request. A request that had left whole is
-//! lost, and it is unknown whether it was executed; unless it only reads, or may be executed twice, and its bytes are still
-//! there (`writer`): then it goes first on the next connection. A request that had not left whole is kept. The next connection
-//! is in another database and watches nothing. A request that has timed out is not sent again.
-//! A server that fails is not to be asked twice as much, so every byte that is sent again is paid for out of a retry budget,
-//! into which a share of the answered bytes goes. If a connection has answered nothing at all, its oldest request is not sent
-//! a third time: it may be the request that breaks the connections.
+//! **A lost connection.** The number of bytes that had left is compared with the bytes of each request. A request that had
+//! left whole is lost, and it is unknown whether it was executed. If it only reads, or may be executed twice, and its bytes
+//! are still there (`writer`), it goes first on the next connection instead. A request that had not left whole is kept. The
+//! next connection is in another database and watches nothing. A request that has timed out is not sent again. A failing
+//! server must not get twice the load, so every byte that is sent again is paid for out of a retry budget, into which a share
+//! of the answered bytes goes. If a connection has answered nothing at all, its oldest request is not sent a third time: it
+//! may be the request that breaks the connections.
 //!
 //! **A refusal.** A server that loads its data, runs a script for long or has lost its primary answers every command with an
 //! error and executes none. So the command is sent again, whether it reads or writes, after a pause that grows with every
 //! round, for as long as its caller gives it time, and without a payment. If its bytes are gone, and in a transaction, the
 //! error is the caller's.
 //!
-//! Order: the requests that were turned away are first in line, in their old order. After the pause the oldest of them leaves
-//! alone, as a probe, and nothing behind it leaves before it is answered, so nothing overtakes it. Only the requests that had
-//! left behind it before it was turned away are answered as their replies arrive, and may be executed before. A command that
-//! ends a script that holds the server leaves at once: the requests that it overtakes cannot be executed before.
+//! Order: the requests that were refused are first in line, in their old order. After the pause the oldest of them leaves
+//! alone, as a probe, and no request behind it leaves before it is answered, so none overtakes it. Only the requests that had
+//! left behind it before it was refused are answered as their replies arrive, and may be executed before it. A command that
+//! ends a script that holds up the server leaves at once: the requests that it overtakes cannot be executed before it.
 //!
-//! A SELECT that the pipe has put ahead of a request may be turned away like any other. The connection is then in another
-//! database than the pipe intended, and a SELECT goes again before anything else leaves. A command that is executed there in
-//! between ends the connection (`reply_reader`).
+//! A SELECT that the pipe has put ahead of a request may be refused like any other command. The connection is then in another
+//! database than the pipe intended, and a SELECT goes again before any other request leaves. A command that is executed there
+//! in between ends the connection (`reply_reader`).
 
 #[cfg(test)]
 mod tests;
@@ -41,10 +41,11 @@ use crate::request::words::Places;
 use crate::sys::planted::{self, Fault};
 
 impl Pipe {
-    /// Handles the loss of the connection. Returns the entries with requests that had left whole and are not sent again;
-    /// unless `resend` says so, none is sent again. `taken` are the entries with replies that the reader was handing out. The
-    /// others stay, to go out first on the next connection, in the order in which they were gathered. So those that were
-    /// turned away are ahead of all that left after them, except a probe.
+    /// Handles the loss of the connection. `taken` are the entries with replies that the reader was handing out.
+    ///
+    /// Returns the entries with requests that had left whole and are not sent again; `resend` decides which are. The other
+    /// requests stay, to go out first on the next connection, in the order in which they were gathered. So those that were
+    /// refused are ahead of all that left after them, except a probe.
     pub(crate) fn cut(&mut self, taken: VecDeque<Entry>, resend: Resend) -> Vec<Entry> {
         let mut lost: Vec<Entry> = taken.into_iter().collect();
         let (answered, mut again) = (self.answered, Segment::default());
@@ -79,7 +80,8 @@ impl Pipe {
         self.start_anew(answered);
         let has_login = self.queue.entries().any(logs_in);
         if count > 0 || has_told || has_login || !is_alone {
-            // Each is in its database on a connection that begins in another, and that has logged in itself.
+            // Each request gets a SELECT if it needs one, because the next connection begins in its own database. It also
+            // logs in by itself, so logins are dropped.
             self.queue.gather_again(|entry, _| !entry.asker.is_over() && !logs_in(entry));
         } else {
             self.queue.reselect();
@@ -113,12 +115,13 @@ impl Pipe {
         self.refusals.start_anew();
         self.budget.start_anew(answered);
         self.writer = Writer::default();
-        // A number is used again after four thousand million connections.
+        // A number is used again only after four thousand million connections.
         self.connection = self.connection.wrapping_add(1).max(FIRST_CONNECTION);
         self.source.renew_for(self.connection);
     }
 
-    /// Takes the requests in flight that did not leave whole. `position` is how many bytes had left whole.
+    /// Takes the requests in flight that did not leave whole. `position` is the end of the last request that left whole,
+    /// among the bytes of the connection.
     fn take_unsent(&mut self, position: u64) -> Option<Segment> {
         let bytes = mem::take(&mut self.writer.bytes);
         let written = mem::take(&mut self.writer.written) as u64;
@@ -126,7 +129,7 @@ impl Pipe {
         if entries.is_empty() {
             return None;
         }
-        // The bytes before `written` are those that `sent` ends with.
+        // The last bytes that have left are those before `written`.
         let start = usize::try_from(position + written - self.writer.sent).unwrap_or(usize::MAX);
         let (holds, precedence) = (self.refusals.hold == Hold::Transaction, self.writer.precedence);
         let mut segment = Segment { bytes, start, entries, holds, precedence };
@@ -169,10 +172,10 @@ impl Pipe {
 
 /// The requests that had left on a lost connection.
 impl Pipe {
-    /// Puts a request that had left, and stands at `position` in the bytes that have, among those that are to be sent again;
-    /// or gives it back.
+    /// Moves a request that had left to `again`, from which it is sent again, or gives it back. It begins at `position` among
+    /// the bytes that have left.
     fn send_again(&mut self, mut entry: Entry, position: u64, resend: Resend, again: &mut Segment) -> Option<Entry> {
-        // Where nothing at all was answered the oldest may be the one that breaks connections.
+        // If the connection has answered nothing at all, the oldest request may be the one that breaks connections.
         let is_suspect = (position == 0 && self.budget.retried_until > 0)
             || (self.budget.blames_oldest && position == self.answered);
         let length = entry.length as u64;
@@ -194,13 +197,13 @@ impl Pipe {
     }
 }
 
-/// Returns whether it authenticates the connection, which only the connection itself does.
+/// Returns whether the request logs the connection in, which only the connection itself does.
 fn logs_in(entry: &Entry) -> bool {
     let row = entry.asker.name().and_then(Name::row);
     row.is_some_and(|row| row.sharing.connection == Some(OwnConnection::Greeting))
 }
 
-/// Returns whether a caller waits for a reply that can be asked for again: the command only reads, and does not wait on the
+/// Returns whether a caller waits for a reply that can be requested again: the command only reads, and does not wait on the
 /// server.
 fn only_reads(entry: &Entry) -> bool {
     let is_awaited = match &entry.asker {
@@ -212,7 +215,7 @@ fn only_reads(entry: &Entry) -> bool {
     is_awaited && row.is_some_and(|row| row.flags.contains(Flags::READONLY) && row.timeout.is_none())
 }
 
-/// Returns whether a command that writes may be sent again though it had left.
+/// Returns whether a command that writes may be sent again although it had left.
 fn may_repeat(entry: &Entry, request: &[u8], resend: Resend) -> bool {
     let Some(row) = entry.asker.name().and_then(Name::row).filter(|_| matches!(entry.asker, Asker::Slot(_))) else {
         return false;
@@ -226,18 +229,18 @@ fn may_repeat(entry: &Entry, request: &[u8], resend: Resend) -> bool {
     }
 }
 
-/// The longest tick of the coarse clock, on which it is said when a command was issued.
+/// The longest tick of the coarse clock, on which commands are issued.
 const TICK_MS: u32 = 10;
 
 /// The pause between two checks whether all requests that had left are answered.
 const LOOK_MS: u32 = 5;
 
-/// The requests that the server has turned away.
+/// The requests that the server has refused for the moment.
 impl Pipe {
-    /// Takes those out of `taken`, which have their replies, that the server has turned away for the moment: `refusals` are
-    /// the numbers of such replies among theirs, in order. They go again after a pause, if the connection `retries`. If any
-    /// command may take `limit_ms`, they keep the time that they have left. Returns whether anything is held back because of
-    /// it.
+    /// Takes those entries out of `taken` that the server has refused for the moment. All of `taken` have their replies;
+    /// `refusals` are the indices of such replies among theirs, in order. If the connection `retries`, the requests are sent
+    /// again after a pause, and keep the rest of their timeout of `limit_ms`. Returns whether requests are held back because
+    /// of it.
     #[cold]
     pub(crate) fn put_off(
         &mut self,
@@ -259,7 +262,7 @@ impl Pipe {
                 self.refusals.is_elsewhere |= entry.selects && refusal == first;
                 is_refused = refusal + 1 == replies;
             }
-            // The reply to a SELECT alone takes no bytes of those of its request.
+            // A SELECT's reply that is an entry of its own takes none of the bytes of its request.
             is_probe |= is_refused && from < position && position == self.refusals.probe_end;
             if is_refused && retries && may_go_again(entry) {
                 self.put_off_one(entry, from, limit_ms);
@@ -274,12 +277,13 @@ impl Pipe {
         self.refusals.is_refusing()
     }
 
-    /// Takes one out, if its bytes are still there: those that were turned away before it stay ahead of it.
+    /// Puts one refused request back in line, if its bytes are still there. Those that were refused before stay ahead of it.
     fn put_off_one(&mut self, entry: &mut Entry, from: u64, limit_ms: Option<u32>) {
         let Some(request) = self.writer.request_at(entry, from, self.is_lent()).map(<[u8]>::to_vec) else { return };
         let asker = mem::replace(&mut entry.asker, Asker::Nobody);
         let time = match (entry.time(), limit_ms) {
-            // It is older than the requests that it will be among; of those only the first are watched.
+            // The request is older than those that it gets between, of which only the first are watched. So it gets a
+            // deadline of its own.
             (Time::Issued(at_ms), Some(limit_ms)) => Time::Due(at_ms.wrapping_add(limit_ms + TICK_MS)),
             (time, _) => time,
         };
@@ -287,7 +291,7 @@ impl Pipe {
         let mut again = Entry::new(asker, 1, false, entry.database, request.len(), time);
         self.queue.held += again.held();
         again.had_left = entry.had_left;
-        // The probe is the oldest of all.
+        // The probe is older than all other refused requests.
         let is_probe = from + entry.length as u64 == self.refusals.probe_end;
         let (urgent, retries) = self.queue.ahead();
         match self.queue.backlog.get_mut((urgent + retries).wrapping_sub(1)) {
@@ -302,13 +306,13 @@ impl Pipe {
         }
     }
 
-    /// Begins a pause, because the server has turned a request away. A transaction that looks at its keys holds all back as
-    /// it is, and knows when that ends; and so does a probe that is out.
+    /// Begins a pause, because the server has refused a request. A transaction that checks its conditions, or a probe in
+    /// flight, holds all requests back already, and its end is known.
     fn begin_pause(&mut self, now_ms: u32, is_probe: bool) {
         if self.refusals.hold.is_on() {
             return;
         }
-        // While a probe is in flight, a command that ends a script goes ahead when it is gathered.
+        // While a probe is in flight, a command that ends a script is moved ahead when it is gathered.
         if !is_probe {
             self.queue.advance_urgent();
         }
@@ -328,8 +332,8 @@ impl Pipe {
         !self.is_lent() || self.writer.keeps(position)
     }
 
-    /// Returns how long nothing leaves yet, because the server has turned something away: also until all is answered that had
-    /// left, of which more may have been turned away.
+    /// Returns the time for which no request leaves, because the server has refused one. That includes the time until all
+    /// requests that had left are answered, because more of them may have been refused.
     pub(crate) fn pause_left_ms(&self, now_ms: u32) -> Option<u32> {
         let left_ms = left_ms(self.refusals.pause.until_ms?, now_ms);
         Some(if self.in_flight.is_empty() { left_ms } else { left_ms.max(LOOK_MS) })
@@ -350,14 +354,14 @@ impl Pipe {
         self.queue.push_first(entry, request, Precedence::Urgent);
     }
 
-    /// Sends one request alone next: there is no pause, but the server may still turn requests away.
+    /// Lets one request leave alone next, without a pause, because the server may still refuse requests.
     fn probe_next(&mut self) {
         self.queue.advance_urgent();
         self.refusals.hold = Hold::ProbeNext;
     }
 
-    /// Puts the request that leaves next first in line, if the server turns requests away or has just done so. Nothing is
-    /// urgent.
+    /// Puts the request that leaves next first in line, if the server refuses requests or has just done so. No urgent request
+    /// is in line.
     #[cold]
     pub(super) fn choose_next(&mut self) {
         if self.refusals.hold == Hold::ProbeNext {
@@ -372,7 +376,7 @@ impl Pipe {
         }
     }
 
-    /// Sends the oldest request that was turned away alone; before it the SELECT of its database, alone too, if it needs one.
+    /// Sends the oldest refused request alone. If it needs a SELECT, the SELECT goes alone before it.
     fn begin_probe(&mut self) {
         let wire_database = self.queue.wire_database;
         let is_elsewhere = mem::take(&mut self.refusals.is_elsewhere);
@@ -395,8 +399,8 @@ impl Pipe {
     }
 }
 
-/// Returns whether one caller waits for one reply to a command that cannot produce such an error itself, as a script may. A
-/// command that ends a script is of no use later.
+/// Returns whether one caller waits for one reply to a command that cannot itself produce such an error, as a script can. A
+/// command that ends a script is useless later, so it is not sent again.
 fn may_go_again(entry: &Entry) -> bool {
     let is_plain = |name: Name| name.row().is_some_and(|row| !row.runs_script());
     matches!(&entry.asker, Asker::Slot(target) if is_plain(target.name())) && !may_end_script(&entry.asker)

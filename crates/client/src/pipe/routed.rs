@@ -1,16 +1,16 @@
-//! A request of a cluster: the parts of it that are kept until it is answered, so that it can go to another node.
+//! A request of a cluster, with the parts that are kept until it is answered, so that it can go to another node.
 //!
-//! A node answers some requests by turning them away: their slot is another node's, or is being moved, or the cluster is not
-//! well. And a connection may be lost before a request has left on it. In either case nothing was executed, and the request
-//! goes back to its sender, with its bytes and its caller's end, to be sent again. A reply of any other kind is the caller's,
-//! and so is the loss of a connection on which the request had left: it may have been executed.
+//! A node refuses some requests: their slot belongs to another node, or is being moved, or the cluster is not well. And a
+//! connection may be lost before a request has left on it. In either case the request was not executed, and goes back to its
+//! sender, with its bytes and its caller's end, to be sent again. A reply of any other kind is the caller's, and so is the
+//! loss of a connection on which the request had left: it may have been executed.
 //!
-//! A script may end with an error of its own that reads as a node's, after it has written. Nothing in such a reply tells the
-//! two apart, except for a redirection, which names the slot of the keys and a node: scripts have no way to learn of these.
-//! So a script that may write comes back with a redirection alone; every other error is its caller's, which knows the
-//! script.
+//! A script may end with an error of its own that reads as a node's, after it has written. Such a reply does not tell the two
+//! apart. A redirect is the exception: it names the slot of the keys and a node, which scripts cannot learn. So a script that
+//! may write comes back only with a redirect; every other error goes to its caller, which knows the script.
 //!
-//! It takes bytes and gives bytes: no socket, no clock, no thread. `transport/cluster` decides on a request that comes back.
+//! This module takes bytes and gives bytes: no socket, no clock, no thread. `transport/cluster` decides on a request that
+//! comes back.
 
 use std::mem;
 use std::sync::{Arc, Weak};
@@ -23,20 +23,20 @@ use crate::error::{Effect, Error, ErrorKind};
 use crate::request::name::Name;
 use crate::sys::planted::{self, Fault};
 
-/// Says that the next command follows a redirection to a slot on the move.
+/// The request that announces that the next command follows a redirect for a slot that is being moved.
 const ASKING: &[u8] = b"*1\r\n$6\r\nASKING\r\n";
 
-/// The codes with which a node of a cluster turns a request away that may be sent again: elsewhere, or later.
+/// The codes with which a node of a cluster refuses a request that may be sent again: to another node, or later.
 pub(crate) const TURNED_AWAY: [&str; 9] =
     ["MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "LOADING", "BUSY", "READONLY", "MASTERDOWN", "UNBLOCKED"];
 
 /// The sender that takes requests back.
 ///
-/// A reader calls it with its own lock held, and so does the owner of a connection. It only takes note, and waits for no lock
+/// A reader calls it with its own lock held, and so does the owner of a connection. It only takes note, and takes no lock
 /// under which a thread waits.
 pub(crate) trait Redirector: Send + Sync {
-    /// Takes back a request that a node has turned away, with the node's error; or a request on a connection that was lost
-    /// before the request had left, with the reason. Nothing was executed.
+    /// Takes back a request that was not executed: one that a node has refused, with the node's error; or one on a connection
+    /// that was lost before the request had left, with the reason.
     fn came_back(&self, request: Routed, why: Error, done: &mut Completions);
 }
 
@@ -60,9 +60,9 @@ enum End {
     Cache(Box<Read>),
 }
 
-/// The outcome of a request with one reply.
+/// The outcome of a reply to a request.
 pub(super) enum Accepted {
-    /// There are more to come.
+    /// The request takes more replies.
     More(Box<Routed>),
     /// The reply is this caller's.
     Answered(Target),
@@ -70,33 +70,34 @@ pub(super) enum Accepted {
     Over,
 }
 
-/// A request that may have to go elsewhere.
+/// A request that may have to go to another node.
 pub(crate) struct Routed {
     redirector: Weak<dyn Redirector>,
     end: Option<End>,
     pub(crate) bytes: Arc<[u8]>,
-    /// A read for a cache with all that belongs to it, until it is turned away.
+    /// The bytes of a read for a cache with the requests around it; none once it was refused.
     whole: Option<Arc<[u8]>>,
     pub(crate) name: Name,
     pub(crate) database: u32,
-    /// The time at which its caller sent it, on the wrapping clock of milliseconds; or at which it times out.
+    /// The time at which its caller sent it, on the wrapping clock of milliseconds; or, if `is_due`, the time at which it
+    /// times out.
     pub(crate) at_ms: u32,
     /// True if `at_ms` is the time at which it times out.
     pub(crate) is_due: bool,
-    /// True if its caller has said when that is.
+    /// True if its caller has set that time.
     pub(crate) has_deadline: bool,
     pub(crate) destination: Destination,
-    /// The number of the connection that it has alone, if it has one.
+    /// The number of the connection that only this request uses, if it has one.
     pub(crate) dedicated: Option<u64>,
     /// The number of the node that it was sent to last.
     pub(crate) node: u32,
-    /// The number of times that it was sent and turned away by a node.
+    /// The number of times that a node has refused it.
     pub(crate) attempts: u16,
-    /// The number of redirections that it has followed in a row without a pause.
+    /// The number of redirects that it has followed in a row without a pause.
     pub(crate) redirections: u16,
     /// True if ASKING goes ahead of the request: the slot is being moved to the node.
     is_asking: bool,
-    /// True if the reply to ASKING has not come yet.
+    /// True if the reply to ASKING has not arrived yet.
     is_asked: bool,
 }
 
@@ -136,12 +137,13 @@ impl Routed {
         self.end = Some(End::Caller(target));
     }
 
-    /// Sets a cache's read as the receiver of the answer. All that belongs to the read leaves with it the first time.
+    /// Sets a cache's read as the receiver of the answer. The first time, the request leaves with the requests around the
+    /// read (`whole`).
     pub(crate) fn attach_read(&mut self, read: Box<Read>, whole: Arc<[u8]>) {
         (self.end, self.whole) = (Some(End::Cache(read)), Some(whole));
     }
 
-    /// Notes whether ASKING goes ahead of the request at the next node.
+    /// Sets whether ASKING goes ahead of the request at the next node.
     pub(crate) fn ask(&mut self, is_asking: bool) {
         (self.is_asking, self.is_asked) = (is_asking, false);
     }
@@ -151,7 +153,7 @@ impl Routed {
         self.is_asking
     }
 
-    /// Returns how many replies come for it.
+    /// Returns the number of replies that the request takes.
     pub(super) fn frames(&self) -> u32 {
         match &self.end {
             Some(End::Cache(read)) if self.whole.is_some() => read.frames(),
@@ -159,7 +161,7 @@ impl Routed {
         }
     }
 
-    /// Returns its bytes, with those that go together with them.
+    /// Returns its bytes, with those of the requests that leave with it.
     pub(super) fn request(&self) -> Arc<[u8]> {
         match &self.whole {
             Some(whole) => Arc::clone(whole),
@@ -175,12 +177,12 @@ impl Routed {
         }
     }
 
-    /// Returns whether its caller may read where the request is now.
+    /// Returns whether its caller may read the connection that the request is on.
     pub(super) fn is_first(&self) -> bool {
         self.attempts == 0 && self.dedicated.is_none()
     }
 
-    /// Returns whether no caller waits for the answer any more. Callers that wait at a cache are not known here.
+    /// Returns whether no caller waits for the answer any more. Callers that joined the read at the cache are not known here.
     pub(crate) fn is_abandoned(&self) -> bool {
         match &self.end {
             Some(End::Caller(target)) => target.is_abandoned(),
@@ -198,8 +200,7 @@ impl Routed {
         }
     }
 
-    /// Takes a reply that arrived over the connection that keeps this cache true, if it keeps one. A request that was turned
-    /// away comes back.
+    /// Takes a reply. `over` is the cache that the connection invalidates, if there is one. A refused request comes back.
     pub(super) fn accept(
         mut self: Box<Self>,
         reply: &[u8],
@@ -259,12 +260,12 @@ impl Routed {
         let slot = words.next().and_then(|slot| slot.parse().ok());
         match self.destination {
             Destination::Slot(own) | Destination::Copies(own) => is_redirection && slot == Some(own),
-            // Only the node knows where the keys of an unknown command are.
+            // Only the node knows the keys of an unknown command.
             Destination::Anybody | Destination::Node(_) => is_redirection && self.name.row().is_none(),
         }
     }
 
-    /// Gives it back to its sender.
+    /// Gives the request back to its sender.
     fn come_back(mut self, why: Error, done: &mut Completions) {
         self.whole = None;
         match self.redirector.upgrade() {
@@ -273,13 +274,13 @@ impl Routed {
         }
     }
 
-    /// Fails a request that the connection will not answer. A request that never left comes back; any other error goes to
-    /// the caller.
+    /// Fails a request that the connection will not answer. A request that never left goes back to its sender; any other
+    /// error goes to the caller.
     pub(super) fn fail(self, error: &Error, done: &mut Completions) {
         let never_left = error.effect() == Effect::None;
         match error.kind() {
             ErrorKind::Connect | ErrorKind::Closed if never_left => self.come_back(error.clone(), done),
-            // Nothing has changed where it was read.
+            // A read has changed nothing, so it may be sent to another node.
             ErrorKind::Disconnected
                 if matches!(self.destination, Destination::Copies(_)) || planted::has(Fault::SendsAgainInCluster) =>
             {
@@ -290,7 +291,7 @@ impl Routed {
     }
 }
 
-/// Returns the error of a node that has turned a request away before it was executed; none if the reply says anything else.
+/// Returns the error of a node that has refused a request before it was executed; none for any other reply.
 fn turned_away(reply: &[u8]) -> Option<Error> {
     let text = reply.strip_prefix(b"-")?.trim_ascii_end();
     let is_code = |code: &&str| text.strip_prefix(code.as_bytes()).is_some_and(|rest| matches!(rest, [] | [b' ', ..]));

@@ -1,8 +1,8 @@
 //! The pipe and the reply reader against a server made of bytes, in one thread, from one seed.
 //!
 //! Requests are gathered, written in pieces, executed by a small model of a server, answered in pieces. The connection is cut
-//! anywhere, requests time out, handles are dropped. In every case, the fate of each command must be the one that its caller
-//! was told, and no caller may be left without an answer. A failing seed alone reproduces its failure.
+//! at any byte, requests time out, handles are dropped. In every case, the fate of each command must be the one that its
+//! caller was told, and no caller may be left without an answer. The seed alone reproduces a failure.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -29,11 +29,11 @@ struct Server {
     executed: HashMap<(u32, String), u32>,
     database: u32,
     queued: Option<Vec<Vec<String>>>,
-    /// True while it loads its data, and turns away requests outside of transactions.
+    /// True while the server loads its data, and refuses requests outside of transactions.
     is_loading: bool,
-    /// True if a script holds it until it is ended: it turns away the same, and SELECT too.
+    /// True while a script holds up the server, until it is ended: the server then refuses the same requests, and SELECT too.
     is_busy: bool,
-    /// True if the last SELECT was turned away: commands that it executes then run where they should not.
+    /// True if the last SELECT was refused: commands that the server executes then run in the wrong database.
     is_elsewhere: bool,
     /// The numbers of the commands that were just executed, in that order.
     order: Vec<usize>,
@@ -103,37 +103,38 @@ const WRITE: Name = Name::of(&["INCR"]);
 const READ: Name = Name::of(&["GET"]);
 const KILL: Name = Name::of(&["SCRIPT", "KILL"]);
 
-/// A command with a caller that waits, or has gone.
+/// A command with a caller that waits, or that has stopped waiting.
 struct Asked {
     database: u32,
     key: String,
     handle: Option<Handle>,
-    /// Its own deadline, if it has one.
+    /// The command's own deadline, if it has one.
     due_ms: Option<u32>,
     told: Option<Effect>,
     only_reads: bool,
-    /// True if it was asked when the server was known to turn others away, as it does since: it overtakes none of them.
+    /// True if the command was issued while the server was known to refuse others, and the server still does: then it
+    /// overtakes none of them.
     overtakes_none: bool,
 }
 
 struct World {
     dice: Dice,
-    /// Every chunk of slots has a handle of it.
+    /// The driver, which every chunk of slots refers to.
     driver: Arc<dyn Driver>,
     pipe: Pipe,
     reply_reader: ReplyReader,
     source: Source,
     server: Server,
-    /// Bytes on their way to the server, and back.
+    /// Bytes on their way to the server, and below it those on their way back.
     up: VecDeque<u8>,
     down: VecDeque<u8>,
     asked: Vec<Asked>,
-    /// Transactions, and commands that end scripts: their outcome is waited for in every case.
+    /// The handles of transactions and of commands that end scripts: their outcome is awaited in every case.
     outcomes: Vec<Handle>,
     now_ms: u32,
-    /// Bytes that a writer has, and how many more of them have left.
+    /// Bytes that a writer has, and the number of them that have left since.
     lent: Option<(Vec<u8>, usize)>,
-    /// The youngest command that was executed and overtakes none.
+    /// The youngest command that was executed and overtook none.
     youngest: Option<usize>,
 }
 
@@ -192,7 +193,7 @@ impl World {
             _ => {
                 let (database, key, request, name) = self.any_command();
                 let request = EncodedRequest { bytes: &request, name };
-                // No deadline is later than those of the other requests, which have a hundred.
+                // The deadline is no later than the timeouts of the other requests, which are a hundred milliseconds.
                 let due_ms = (self.dice.roll(3) == 0).then(|| self.now_ms.wrapping_add(self.dice.roll(100) as u32));
                 let handle = match due_ms {
                     _ if self.dice.roll(4) == 0 => {
@@ -208,7 +209,7 @@ impl World {
         }
     }
 
-    /// Queues a command that ends a script that holds the server, if one does.
+    /// Queues a command that ends the script that holds up the server, if there is one.
     fn ask_kill(&mut self) {
         let database = self.dice.roll(4) as u32;
         let request = bytes_of(&["SCRIPT", "KILL"]);
@@ -258,7 +259,7 @@ impl World {
         );
     }
 
-    /// Sends the bytes that may leave, and returns them then or later.
+    /// Takes the bytes that may leave, sends a part of them, and gives them back now or later.
     fn write(&mut self) {
         if self.lent.is_some() {
             return self.give_back();
@@ -273,14 +274,14 @@ impl World {
         }
     }
 
-    /// Returns the lent bytes, and how many of them have left.
+    /// Gives the lent bytes back, with the number of them that have left.
     fn give_back(&mut self) {
         if let Some((bytes, count)) = self.lent.take() {
             self.pipe.wrote(bytes, count);
         }
     }
 
-    /// Executes the whole requests among the next bytes, as the server.
+    /// Lets the server execute the whole requests among the next bytes.
     fn serve(&mut self) {
         let mut rest = self.up.make_contiguous();
         let mut used = 0;
@@ -292,7 +293,7 @@ impl World {
                 Ok(Frame::Bulk(word)) => String::from_utf8(word.to_vec()).unwrap(),
                 other => panic!("no word: {other:?}"),
             });
-            // A message that answers nothing may come between any two replies.
+            // A message that answers no request may arrive between any two replies.
             replies.extend_from_slice(if self.dice.roll(3) == 0 { b">1\r\n+noise\r\n" } else { b"" });
             self.server.execute(words.collect(), &mut replies);
             rest = &mut rest[length..];
@@ -321,13 +322,13 @@ impl World {
         match self.reply_reader.deliver(&mut Completions::default()) {
             Ok(Some(next)) => self.pipe.resume(next.asker, next.frames, next.database, next.request, next.time),
             Ok(None) => {}
-            // A script has ended between a SELECT and the command behind it.
+            // The reader refuses the replies if a script has ended between a SELECT and the command behind it.
             Err(_) => self.cut(),
         }
     }
 
     fn cut(&mut self) {
-        // The server may still execute requests that had arrived; its answers go nowhere.
+        // The server may still execute requests that had arrived; its answers are lost.
         if self.dice.roll(2) == 0 {
             self.serve();
         }
@@ -337,7 +338,7 @@ impl World {
         let has_answered = self.pipe.answered > 0;
         let is_read = |entry: &&Entry| entry.asker.name() == Some(READ) && !entry.asker.is_abandoned();
         let taken = self.reply_reader.cut();
-        // Only the oldest may be the request that breaks connections.
+        // Only the oldest request may be the one that breaks connections.
         let reads_max = usize::from(!has_answered) + taken.iter().filter(is_read).count();
         let lost = self.pipe.cut(taken, Resend::Reads);
         let mut done = Completions::default();
@@ -357,7 +358,7 @@ impl World {
 
     fn step(&mut self) {
         if !self.pipe.refusals.is_refusing() {
-            // They may leave together from now on, and be turned away anew.
+            // The commands may leave together from now on, and be refused again.
             self.asked.iter_mut().for_each(|asked| asked.overtakes_none = false);
         }
         match self.dice.roll(40) {
@@ -409,13 +410,13 @@ impl World {
         });
     }
 
-    /// Lets everything come to its end, and compares.
+    /// Delivers all bytes, and compares the outcomes with the server's.
     fn finish(mut self) {
         self.server.is_loading = false;
         let (mut rounds, mut kill) = (0..20_000, None);
         while !self.pipe.is_idle() || !self.pipe.is_connected() {
             rounds.next().expect("it comes to its end");
-            // One may be lost with its connection.
+            // The command that ends the script may be lost with its connection.
             if self.server.is_busy && kill.is_none_or(|kill: usize| self.outcomes[kill].is_done()) {
                 kill = Some(self.outcomes.len());
                 self.ask_kill();
@@ -447,7 +448,7 @@ impl World {
         let Self { driver, pipe, source, reply_reader, asked, outcomes, .. } = self;
         for outcome in outcomes {
             let payload: Payload = outcome.take().unwrap_or_else(|_| panic!("a transaction has no outcome"));
-            // Its commands were compared; here it is only checked that it has ended, in any way.
+            // The transaction's commands were compared above; its outcome need only have arrived.
             drop(payload);
         }
         drop((pipe, source, reply_reader, asked));
