@@ -219,7 +219,7 @@ impl Inserter {
     }
 }
 
-/// Where a value goes that was read whole: under a new key. False if it is there.
+/// The destination of a value that was read whole: a new key. The result is false if the key exists.
 struct UnderKey<'a> {
     shard: &'a mut Shard,
     database: usize,
@@ -248,18 +248,18 @@ impl Destination for UnderKey<'_> {
 pub enum LoadError {
     /// The file is damaged, cannot be read, or has something that is not there.
     File(Error),
-    /// It has keys of a database that the store has not.
+    /// The file has keys of a database that the store does not have.
     Database {
         /// The byte at which they begin.
         offset: u64,
-        /// Which database.
+        /// The number of the database.
         database: usize,
     },
     /// A key stands in it twice.
     Twice {
         /// The byte at which one of its records begins: the second, unless several threads load the file.
         offset: u64,
-        /// Which database.
+        /// The number of the database.
         database: usize,
         /// The key.
         key: Vec<u8>,

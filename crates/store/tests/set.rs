@@ -146,7 +146,8 @@ fn what_stays_during_a_scan_is_shown_once() {
     assert!((0..stays).all(|number| seen.get(format!("stays:{number}").as_bytes()) == Some(&1)));
 }
 
-/// Every member of a table is drawn equally often, also when most of the others have gone: chi-square over the draws.
+/// Checks that all members of a table are drawn equally often, also when most of the others were removed: chi-square over the
+/// draws.
 #[test]
 fn draws_from_a_table_are_even() {
     let limits = SetLimits { integers_max: 0, packed_max: 0, packed_value_max: 0 };

@@ -32,7 +32,7 @@ impl Shard {
         body
     }
 
-    /// Whether any hash of a database has fields that expire.
+    /// Returns whether any hash of the shard has fields that expire.
     pub(crate) fn has_timed_fields(&self) -> bool {
         self.due.iter().any(|due| !due.is_empty())
     }

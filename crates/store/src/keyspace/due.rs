@@ -1,8 +1,8 @@
-//! Which hashes of one database in one shard have fields that expire, in the order of the times when they are due.
+//! The hashes of one database in one shard that have fields that expire, in the order of the times when they are due.
 //!
-//! A hash stands here once, under a time that is not later than its earliest deadline; so a deadline that moves back costs
-//! nothing until the old time has come. Hashes that go, or are overwritten, are taken out by the shard, which is the
-//! only user and holds its lock. Keys are kept by copy; a hash of a key stands for it where only that is at hand.
+//! Each such hash is listed once, under a time that is not later than its earliest deadline; so a deadline that moves back
+//! costs nothing until the old time has passed. The shard, which is the only user and holds its lock, takes out hashes that
+//! are removed or overwritten. Keys are kept by copy; a hash of a key stands for it where only that is at hand.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -29,13 +29,13 @@ impl DueKeys {
         self.times.len() * BYTES_EACH + self.key_bytes
     }
 
-    /// Whether the time of some hash has come.
+    /// Returns whether any hash is due.
     #[inline]
     pub fn has_due(&self, now_ms: i64) -> bool {
         self.by_time.first_key_value().is_some_and(|((due_ms, _), _)| now_ms > *due_ms)
     }
 
-    /// Whether the time of this hash has come.
+    /// Returns whether the hash under this key's hash is due.
     pub fn is_due(&self, hash: Hash, now_ms: i64) -> bool {
         self.times.get(&hash.0).is_some_and(|due_ms| now_ms > *due_ms)
     }

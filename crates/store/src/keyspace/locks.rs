@@ -62,13 +62,13 @@ impl ShardSet {
         self.0[shard / 64] |= 1 << (shard % 64);
     }
 
-    /// Whether the shard is in the set.
+    /// Returns whether the shard is in the set.
     #[inline]
     pub fn contains(&self, shard: usize) -> bool {
         self.0.get(shard / 64).is_some_and(|word| word >> (shard % 64) & 1 == 1)
     }
 
-    /// Whether the set is empty.
+    /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0 == [0; WORDS]
     }

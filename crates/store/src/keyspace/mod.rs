@@ -1,4 +1,4 @@
-//! All databases: shards behind locks, and operations that span more than one shard.
+//! The keyspace with all databases: shards behind locks, and operations that span more than one shard.
 //!
 //! The highest bits of a key's hash choose its shard. A caller that knows its keys locks their shards, one with
 //! [`Store::lock`] or several with [`Store::lock_set`], and works on [`Shard`]s. The other functions here go through the
@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 use shard::Shard;
 use std::sync::Arc;
 
-/// How a store is made.
+/// The settings with which a store is made.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Numbered databases, at least one.
@@ -43,7 +43,7 @@ impl Options {
     }
 }
 
-/// All databases.
+/// The keyspace: all databases.
 pub struct Store {
     shards: Box<[ShardCell]>,
     hash_key: HashKey,
@@ -172,7 +172,7 @@ impl Store {
         self.shards.iter().map(|cell| cell.lock().len(db)).sum()
     }
 
-    /// Whether a database has no keys.
+    /// Returns whether a database has no keys.
     pub fn is_empty(&self, db: usize) -> bool {
         self.len(db) == 0
     }
@@ -279,5 +279,5 @@ impl Store {
 /// A cursor is the upper 48 bits of a hash: the boundaries between buckets never need more.
 const CURSOR_SHIFT: u32 = 16;
 
-/// How many buckets a scan visits at most for each key that it was asked for.
+/// The largest number of buckets that a scan visits for each key that it was asked for.
 const SCAN_BUCKETS_PER_KEY: usize = 10;

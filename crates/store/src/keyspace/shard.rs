@@ -1,4 +1,4 @@
-//! One lock's worth of the keyspace: a table for each database.
+//! A shard: the part of the keyspace behind one lock, with a table for each database.
 //!
 //! Commands do everything with keys through this file. The shard knows deadlines: a key with a deadline before the `now_ms`
 //! that the caller passes has expired but is still there, and the caller decides whether to remove it or to hide it. Time and
@@ -24,10 +24,10 @@ pub struct Shard {
     pub(super) tables: Vec<Table>,
     /// The hashes with expiring fields, for each database.
     pub(crate) due: Vec<DueKeys>,
-    /// Whether there may be a value for which only the newest version of the snapshot format has words.
+    /// True if there may be a value that only the newest version of the RDB format can express.
     pub(crate) needs_newest_format: bool,
     pub(super) placement: Placement,
-    /// Where packed collections are while they are changed.
+    /// The buffer in which packed collections are changed.
     pub(super) scratch: Vec<u8>,
     /// A shard is used by one thread at a time, because a borrowed entry can set its clock.
     one_thread: PhantomData<Cell<()>>,
@@ -36,7 +36,7 @@ pub struct Shard {
 /// The result of a search.
 #[derive(Clone, Copy)]
 pub enum Find<'a> {
-    /// There is no such key.
+    /// The key does not exist.
     Missing,
     /// The key is there, but its deadline has passed.
     Expired(EntryRef<'a>),
@@ -44,7 +44,7 @@ pub enum Find<'a> {
     Live(EntryRef<'a>),
 }
 
-/// When something happens.
+/// The time of an operation: the clock for deadlines, and the access clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     /// The time that deadlines are compared with, in milliseconds since the epoch.
@@ -56,7 +56,7 @@ pub struct Moment {
 /// The former value of a key that was set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Previous {
-    /// There was no such key.
+    /// The key did not exist.
     Missing,
     /// The key had expired.
     Expired,
@@ -74,7 +74,7 @@ impl Flushed {
         self.0.len()
     }
 
-    /// Whether there are no keys.
+    /// Returns whether no keys were removed.
     pub fn is_empty(&self) -> bool {
         self.0.len() == 0
     }
@@ -477,7 +477,8 @@ pub(super) fn with_body<C: Collection, R>(collection: C, put: impl FnOnce(Body<'
     }
 }
 
-/// When the first part of a value is due to be removed: the next field of a hash that expires; see [`Collection::due_ms`].
+/// Returns the time when the first part of a value is due to be removed: the next field of a hash that expires; see
+/// [`Collection::due_ms`].
 #[inline]
 pub(super) fn due_ms(body: &Body<'_>) -> Option<i64> {
     match body {

@@ -35,7 +35,7 @@ pub struct OtherKind;
 pub struct ExpiredFields {
     /// Their names; at least one.
     pub fields: Vec<Box<[u8]>>,
-    /// They were the last, so the key has been removed.
+    /// True if the hash has no other fields, so that the key has been removed.
     pub emptied: bool,
 }
 

@@ -28,7 +28,7 @@ const CELL_MIN: usize = 16;
 const FINE_CLASSES: usize = (FINE_MAX - CELL_MIN) / 8 + 1;
 const CLASSES: usize = FINE_CLASSES + MOST_CELLS - FEWEST_CELLS + 1;
 
-/// How many of the larger cells share a slab.
+/// The least and the greatest number of larger cells that share a slab.
 const FEWEST_CELLS: usize = 4;
 const MOST_CELLS: usize = 15;
 
@@ -99,7 +99,7 @@ pub(crate) fn block_bytes(size: usize) -> usize {
     }
 }
 
-/// How many of the larger cells with room for `size` bytes share a slab.
+/// Returns the number of larger cells, each with room for `size` bytes, that share a slab.
 #[inline]
 fn cells_of(size: usize) -> usize {
     (SLAB_BYTES - HEADER_BYTES) / size.next_multiple_of(8)

@@ -1,4 +1,4 @@
-//! Where everything lives: pages of large regions, cells of equal size in them, and hints to the processor's cache.
+//! The memory of entries and tables: pages of large regions, cells of equal size in them, and hints to the processor's cache.
 
 pub mod heap;
 pub mod pages;

@@ -33,7 +33,7 @@ const READY_BELOW_PAGES: usize = REGION_PAGES / 4;
 /// The time after which an unused region is given back.
 const SPARE_KEPT: Duration = Duration::from_secs(1);
 
-/// One region: a bit for each page that is in use, a byte for each chunk.
+/// A region: a bit for each page that is in use, a byte for each chunk.
 struct Region {
     used: [u8; CHUNKS],
 }
@@ -67,7 +67,7 @@ impl Region {
     }
 }
 
-/// All regions, by address.
+/// The regions of the process, by address.
 struct Pool {
     regions: BTreeMap<usize, Region>,
     with_page: BTreeSet<usize>,

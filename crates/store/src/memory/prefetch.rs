@@ -4,7 +4,7 @@
 /// next is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrefetchStep {
-    /// Where the bucket is.
+    /// The segment, which says where the bucket is.
     Segment,
     /// The bucket where the entry should be.
     Bucket,

@@ -97,7 +97,7 @@ fn u32_at(bytes: &[u8], at: usize) -> usize {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]) as usize
 }
 
-/// Where the element that ends before `offset` begins, in a run that is walked both ways.
+/// Returns the beginning of the element that ends before `offset`, in a run that is walked both ways.
 #[inline]
 pub(crate) fn previous(bytes: &[u8], offset: usize) -> usize {
     let (mut length, mut shift, mut at) = (0, 0, offset - 1);
@@ -125,7 +125,7 @@ fn back_len(length: usize) -> usize {
     }
 }
 
-/// How many bytes stand behind an element of this length.
+/// Returns the number of bytes that stand behind an element of this length.
 #[inline]
 fn behind<W: Ways>(length: usize) -> usize {
     if W::BACKWARDS { back_len(length) } else { 0 }
@@ -241,7 +241,7 @@ impl<'v> Encoded<'v> {
         [&self.head[..usize::from(self.head_len)], self.body, &self.tail[..usize::from(self.tail_len)]]
     }
 
-    /// Whether the element at `at` is this one. Equal elements have equal bytes, because each has one form only.
+    /// Returns whether the element at `at` is this one. Equal elements have equal bytes, because each has one form only.
     #[inline]
     pub(crate) fn is_at(&self, bytes: &[u8], at: usize) -> bool {
         let head_len = usize::from(self.head_len);

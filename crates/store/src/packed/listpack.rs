@@ -16,7 +16,7 @@ use super::element::{Encoded, append_both_ways, decode, previous, size_at};
 use super::ways::{BothWays, Ways};
 use crate::value::ValueRef;
 
-/// Where the first element begins: after the count.
+/// The offset of the first element: behind the count.
 pub(crate) const START: usize = 2;
 
 /// The count that means "too many to say".
@@ -68,7 +68,7 @@ impl<'a, W: Ways> Packed<'a, W> {
         }
     }
 
-    /// Whether there is no element.
+    /// Returns whether the run has no elements.
     #[inline]
     pub fn is_empty(self) -> bool {
         self.bytes.len() <= START
@@ -80,7 +80,7 @@ impl<'a, W: Ways> Packed<'a, W> {
         u16::from_le_bytes([self.bytes[0], self.bytes[1]])
     }
 
-    /// All elements in order.
+    /// Returns an iterator over all elements, in order.
     #[inline]
     pub fn iter(self) -> Elements<'a, W> {
         self.iter_between(START, self.bytes.len())
@@ -114,8 +114,8 @@ impl<'a, W: Ways> Packed<'a, W> {
         Some(decode::<W>(self.bytes, self.offset_of(index)?).0)
     }
 
-    /// Where the element at `index` begins; `None` when there is no such element. It is reached from the nearer end where the
-    /// run can be walked both ways.
+    /// Returns the offset of the element at `index`; `None` if there is no such element. If the run can be walked both ways,
+    /// the element is reached from the nearer end.
     pub fn offset_of(self, index: usize) -> Option<usize> {
         let count = self.len();
         if index >= count {
@@ -137,7 +137,7 @@ impl<'a, W: Ways> Packed<'a, W> {
         (offset < self.bytes.len()).then(|| decode::<W>(self.bytes, offset))
     }
 
-    /// Where the element after the one at `offset` begins: the run's length after the last.
+    /// Returns the offset of the element after the one at `offset`; after the last one, the run's length.
     #[inline]
     pub fn after(self, offset: usize) -> usize {
         offset + size_at::<W>(self.bytes, offset)
@@ -167,7 +167,7 @@ impl<'a, W: Ways> Packed<'a, W> {
         None
     }
 
-    /// Whether the element at `offset` equals `value`.
+    /// Returns whether the element at `offset` equals `value`.
     pub fn is_at<'v>(self, offset: usize, value: impl Into<ValueRef<'v>>) -> bool {
         offset < self.bytes.len() && Encoded::new::<W>(value.into()).is_at(self.bytes, offset)
     }
@@ -235,7 +235,7 @@ impl<'a> Packed<'a, BothWays> {
         self.iter().next_back()
     }
 
-    /// Where the element before `offset` begins; `None` at the beginning.
+    /// Returns the offset of the element before `offset`; `None` at the beginning.
     #[inline]
     pub fn before(self, offset: usize) -> Option<usize> {
         (offset > START).then(|| previous(self.bytes, offset))
@@ -252,7 +252,7 @@ pub struct Elements<'a, W = BothWays> {
 }
 
 impl<W> Elements<'_, W> {
-    /// Where the next element from the front begins.
+    /// Returns the offset of the next element from the front.
     #[inline]
     pub fn offset(&self) -> usize {
         self.front
@@ -295,7 +295,7 @@ impl DoubleEndedIterator for Elements<'_, BothWays> {
     }
 }
 
-/// How many bytes `value` takes in a run.
+/// Returns the number of bytes that `value` takes in a run.
 pub fn packed_size<W: Ways>(value: ValueRef<'_>) -> usize {
     Encoded::new::<W>(value).size()
 }

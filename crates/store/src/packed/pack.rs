@@ -13,7 +13,7 @@ use super::listpack::{COUNT_UNKNOWN, Packed, REDIS_END, START};
 use super::ways::{BothWays, Ways};
 use crate::value::ValueRef;
 
-/// Up to so many bytes are rather moved each time than given room in front.
+/// The size in bytes up to which a pack gets no room in front: moving its bytes each time costs less.
 const SMALL_BYTES: usize = 1024;
 
 /// The ratio of room to used bytes beyond which a replacement or removal gives room back.
@@ -22,7 +22,7 @@ const SPARE_TIMES_MAX: usize = 4;
 /// A run of elements that can be changed. Offsets are those of its [`Packed`], and void after any change.
 pub struct Pack<W = BothWays> {
     buffer: Vec<u8>,
-    /// Where in the buffer the run begins.
+    /// The offset in the buffer at which the run begins.
     start: usize,
     ways: PhantomData<W>,
 }
@@ -109,7 +109,7 @@ impl<W: Ways> Pack<W> {
         self.as_packed().len()
     }
 
-    /// Whether there is no element.
+    /// Returns whether the pack has no elements.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.as_packed().is_empty()

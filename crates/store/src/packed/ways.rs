@@ -6,9 +6,9 @@
 
 use std::fmt::Debug;
 
-/// Which ways a run can be walked.
+/// The directions in which a run can be walked.
 pub trait Ways: Copy + Debug {
-    /// Whether it can be walked from its end, by the length that each element has behind it.
+    /// True if the run can be walked from its end, by the length that each element has behind it.
     const BACKWARDS: bool;
 }
 

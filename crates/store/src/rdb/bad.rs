@@ -8,7 +8,7 @@ use std::fmt;
 /// A fault: the bytes are not a value of the format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bad {
-    /// They end too soon.
+    /// The bytes end too soon.
     End,
     /// The source of the bytes has failed; it knows why.
     Unreadable,

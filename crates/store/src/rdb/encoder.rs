@@ -16,7 +16,7 @@ const PLAIN_MAX: usize = 20;
 /// The longest string that may be an integer of 32 bits, in bytes.
 const INTEGER_MAX: usize = 11;
 
-/// Which version of the format is written: each value in words that its readers know.
+/// The version of the format that is written. Each value is written in a form that the readers of that version know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
     /// Version 10, of Redis 7.0, which all later servers read. Fields with deadlines are unknown to it.
@@ -56,12 +56,12 @@ pub struct Encoder {
     pub(super) fields: Fields,
 }
 
-/// How the fields of a hash are written.
+/// The form in which the fields of a hash are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fields {
     /// Field and value.
     Plain,
-    /// In front of them the deadline less this time, plus one.
+    /// The deadline, then field and value. The deadline is written less this time, plus one.
     From(i64),
     /// The deadline behind them.
     Valkey,

@@ -15,7 +15,7 @@ use crate::value::collection::Collection;
 use crate::value::key_hash::HashKey;
 use crate::value::{Digits, ValueRef};
 
-/// How elements are packed.
+/// The format of packed elements.
 #[derive(Clone, Copy)]
 pub(super) enum Packing {
     /// As today.

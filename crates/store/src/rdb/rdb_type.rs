@@ -34,7 +34,7 @@ pub trait Destination {
     fn collection<C: Collection>(self, collection: C) -> bool;
 }
 
-/// One type in the format.
+/// A type of values in the format.
 pub(super) trait RdbType: Sized {
     /// Returns whether its values stand under this number.
     fn has_number(number: u8, origin: Origin) -> bool;

@@ -33,7 +33,7 @@ pub enum Correction {
 }
 
 impl Correction {
-    /// Whether a dump with this fault is taken by RESTORE, as other servers take it where they check dumps in depth.
+    /// Returns whether RESTORE accepts a dump with this fault, as other servers do when they check dumps in depth.
     pub fn is_taken(self) -> bool {
         matches!(self, Self::Length | Self::LastId)
     }
@@ -50,7 +50,7 @@ impl fmt::Display for Correction {
     }
 }
 
-/// Where the bytes of values come from, one after the other.
+/// A source of the bytes of values, one after the other.
 pub trait Source {
     /// Notes that something was put right in the value that is being read.
     fn correct(&mut self, correction: Correction);

@@ -30,20 +30,20 @@ pub use writer::SnapshotWriter;
 /// The keys of one database at the instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Size {
-    /// All keys, expired ones that were not removed yet included.
+    /// All keys, with the expired ones that were not removed yet.
     pub keys: usize,
     /// The keys among them with a deadline.
     pub volatile: usize,
 }
 
-/// How far a step has brought a snapshot.
+/// The state of a snapshot after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// There is more.
+    /// More records follow.
     More,
-    /// There is more, but it is on its way from one thread to another: try again in a moment.
+    /// More records follow, but they are on their way from one thread to another: the caller tries again in a moment.
     Waiting,
-    /// That was the last of it.
+    /// All records have been given out.
     Done,
 }
 
@@ -76,7 +76,7 @@ impl std::error::Error for Unfinished {}
 /// A large value that is being written.
 struct Current {
     open_value: Arc<OpenValue>,
-    /// How many of its parts have come.
+    /// The number of its parts that have been given out.
     delivered: usize,
 }
 
@@ -147,18 +147,18 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// How many keys each database had; those that are not listed had none.
+    /// Returns the number of keys that each database had; databases that are not listed had none.
     pub fn sizes(&self) -> &[Size] {
         &self.sizes
     }
 
-    /// Whether there may have been hashes with fields that expire.
+    /// Returns whether there may have been hashes with fields that expire.
     pub fn has_timed_fields(&self) -> bool {
         self.has_timed_fields
     }
 
-    /// Whether there may have been streams of producers that number their messages, for which only the newest version of the
-    /// format has words.
+    /// Returns whether there may have been streams with producers that number their messages, which only the newest version
+    /// of the format can express.
     pub fn needs_newest_format(&self) -> bool {
         self.needs_newest_format
     }

@@ -33,7 +33,7 @@ pub enum Record<'a> {
     Part(&'a Large, Bytes<'a>),
     /// Pending entries of a stream's groups, in no order.
     Pending(&'a Large, Pendings<'a>),
-    /// All of its parts have come.
+    /// A large value ends: all of its parts have been given out.
     Close(&'a Large),
 }
 
@@ -91,7 +91,7 @@ impl<'a> Bytes<'a> {
         Self { at, part }
     }
 
-    /// Where it stood among the others.
+    /// Returns the place of the part among the value's parts.
     pub(super) fn place(&self) -> u128 {
         self.at
     }
@@ -140,7 +140,7 @@ impl<'a> Pendings<'a> {
         Self(bytes)
     }
 
-    /// Each of them.
+    /// Returns an iterator over the pending entries.
     pub fn iter(&self) -> impl Iterator<Item = PendingCopy> + use<'a> {
         self.0.as_chunks().0.iter().map(PendingCopy::from_bytes)
     }
@@ -164,7 +164,7 @@ impl Large {
         &self.0.metadata().key
     }
 
-    /// When the key expires, in milliseconds since the epoch.
+    /// Returns the key's deadline, in milliseconds since the epoch.
     pub fn deadline(&self) -> Option<i64> {
         self.0.metadata().deadline
     }
@@ -184,12 +184,12 @@ impl Large {
         &self.0
     }
 
-    /// How many members, packs, blocks and pending entries come; 1 if the value is packed.
+    /// Returns the number of members, packs, blocks and pending entries that follow; 1 if the value is packed.
     pub fn parts_len(&self) -> usize {
         self.0.parts_len()
     }
 
-    /// Whether the value is a packed collection that comes as one part.
+    /// Returns whether the value is a packed collection that comes as one part.
     pub fn is_packed(&self) -> bool {
         self.packed_form().is_some()
     }
@@ -199,7 +199,7 @@ impl Large {
         self.0.extra().copied()
     }
 
-    /// How many blocks or packs come, beside pending entries.
+    /// Returns the number of blocks or packs that follow, without pending entries.
     pub fn blocks_len(&self) -> usize {
         self.0.extra().map_or(self.parts_len(), |StreamRest { blocks, .. }| *blocks)
     }

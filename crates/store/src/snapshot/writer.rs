@@ -22,7 +22,7 @@ const NO_TIME: i64 = i64::MIN;
 pub struct SnapshotWriter {
     /// The database to which the file's keys belong from here on.
     db: Option<usize>,
-    /// How many keys each database has, until the file says so.
+    /// The number of keys in each database, kept until it is written in front of them.
     sizes: Vec<Size>,
     keys: u64,
     /// The pending entries of the stream that is being written: a file has them behind the blocks, group by group.
@@ -35,7 +35,7 @@ impl SnapshotWriter {
         Self { sizes: sizes.to_vec(), ..Self::default() }
     }
 
-    /// How many keys were written.
+    /// Returns the number of keys written so far.
     pub fn keys_len(&self) -> u64 {
         self.keys
     }

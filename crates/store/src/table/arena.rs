@@ -1,13 +1,12 @@
-//! Where the arrays of buckets live: 32 KiB pools, one set of them for each table.
+//! The memory of a table's arrays of buckets: 32 KiB pools, one set of them for each table.
 //!
-//! A growing table frees arrays of one length and asks for arrays of the next, at every time some of each. With a
-//! general allocator, which keeps blocks of one size together, a fifth of the table's memory would be such remains.
-//! Here all lengths share the pools: a pool has 128 units of four buckets, a word with one bit for each unit, and
-//! an array takes the first run of units that is free. Where all that is free lies in pieces that are too small, which
-//! they all are in time because arrays grow, the table has the arrays of one pool moved together ([`Arena::untidy`]).
-//! Arrays that are shorter than 20 buckets belong to small tables, and those longer than a pool do not occur in practice;
-//! both go to the global allocator, and so do the first few of each table, because a whole pool would be too much for a
-//! table of some hundred keys.
+//! A growing table frees arrays of one length and asks for arrays of the next, at every time some of each. With a general
+//! allocator, which keeps blocks of one size together, a fifth of the table's memory would be such remains. Here all lengths
+//! share the pools: a pool has 128 units of four buckets, a word with one bit for each unit, and an array takes the first run
+//! of units that is free. In time all free memory lies in pieces that are too small, because arrays grow; then the table has
+//! the arrays of one pool moved together ([`Arena::untidy`]). Arrays that are shorter than 20 buckets belong to small tables,
+//! and those longer than a pool do not occur in practice; both go to the global allocator, and so do the first few of each
+//! table, because a whole pool would be too much for a table of some hundred keys.
 //!
 //! Used by the table that owns it, under its shard's lock.
 
@@ -30,12 +29,12 @@ const POOLED: std::ops::RangeInclusive<usize> = 20..=64;
 
 const UNITS_MAX: u32 = (*POOLED.end() / UNIT_BUCKETS) as u32;
 
-/// How many pools are looked at for the one to be tidied.
+/// The number of pools among which the one to be tidied is chosen.
 const TIDIED_OF: usize = 64;
 
 struct Pool {
     start: NonNull<Bucket>,
-    /// One bit for each unit that is in use.
+    /// A bit for each unit that is in use.
     used: u128,
 }
 
@@ -46,7 +45,7 @@ pub(crate) struct Arena {
     outside_bytes: usize,
     /// By units: no pool before this one has a run of so many free units.
     first_with_room: [usize; UNITS_MAX as usize + 1],
-    /// Where the next search for a pool to be tidied begins.
+    /// The pool at which the next search for one to be tidied begins.
     next_untidy: usize,
 }
 
@@ -132,7 +131,7 @@ impl Arena {
         (POOL_UNITS - used.count_ones() >= units(length)).then(|| (best, used.trailing_ones()))
     }
 
-    /// Whether a pool has room for an array of this length.
+    /// Returns whether a pool has room for an array of this length.
     pub fn has_room(&self, pool: usize, length: usize) -> bool {
         first_run(self.pools[pool].used, units(length)).is_some()
     }

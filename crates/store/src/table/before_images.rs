@@ -134,7 +134,7 @@ fn is_paged(entry: Entry) -> bool {
     entry.shared().is_some_and(|buffer| buffer.len() > PAGED_FROM_BYTES)
 }
 
-/// Where an entry stands.
+/// Returns the facts of an entry's key that a snapshot captures beside the value.
 fn metadata(entry: Entry, db: usize) -> KeyMetadata {
     KeyMetadata { db, key: entry.key().into(), deadline: entry.deadline(), clock: entry.clock(), kind: entry.kind() }
 }

@@ -1,4 +1,4 @@
-//! One cache line of the table: eight slots, and the search for a tag in all of them at once.
+//! A bucket: one cache line of the table with eight slots, and the search for a tag in all of them at once.
 //!
 //! A slot is one word: 16 bits of the key's hash (the tag), the address of the key's entry, and three flags in the address
 //! bits that alignment leaves free. Zero is an empty slot. The filled slots of a bucket always come first, so the last slot

@@ -14,7 +14,7 @@ use std::ops::{Deref, DerefMut};
 /// Two siblings with at most so many entries together become one segment.
 const MERGED_MAX: usize = 3 * LENGTH_MAX;
 
-/// How the keys of one shard are placed.
+/// The parameters by which the keys of one shard are placed.
 #[derive(Clone, Copy)]
 pub(crate) struct Placement {
     pub hash_key: HashKey,
@@ -83,7 +83,7 @@ impl Directory {
         index >> (self.bits - self.segments[index].depth) << (self.bits - self.segments[index].depth)
     }
 
-    /// How many places in the directory lead to the segment at `index`.
+    /// Returns the number of places in the directory that lead to the segment at `index`.
     #[inline]
     pub fn spread(&self, index: usize) -> usize {
         1 << (self.bits - self.segments[index].depth)

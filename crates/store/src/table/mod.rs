@@ -43,7 +43,7 @@ pub(crate) struct Table {
     before_images: Option<Box<BeforeImages>>,
     len: usize,
     volatile: usize,
-    /// Where the next step of active expiry begins.
+    /// The position at which the next step of active expiry begins.
     expiry_position: u64,
     placement: Placement,
     heap: Heap,
@@ -55,7 +55,7 @@ unsafe impl Send for Table {}
 /// The result of looking up a key that may have expired.
 #[derive(Debug)]
 pub enum Lookup<E> {
-    /// There is no such key.
+    /// The key does not exist.
     Missing,
     /// Its deadline has passed. If it could vanish it is gone, and this is its memory to be freed.
     Expired(Option<Garbage>),
@@ -99,7 +99,7 @@ impl Table {
         self.heap.bytes() + self.directory.memory()
     }
 
-    /// Where a key is, and its entry, to be used before the table changes. Always inline, as [`Segment::find`].
+    /// Returns the slot of a key, and its entry, to be used before the table changes. Always inline, as [`Segment::find`].
     #[inline(always)]
     fn locate(&self, position: u64, key: &[u8]) -> Option<(SlotIndex, Entry)> {
         let at = self.directory.index_of(position);

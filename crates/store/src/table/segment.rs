@@ -92,7 +92,7 @@ impl Segment {
         self.count as usize >= 7 * self.length()
     }
 
-    /// Whether a smaller array would do.
+    /// Returns whether the entries would fit into a smaller array.
     #[inline]
     pub fn is_sparse(&self) -> bool {
         (self.count as usize) < 3 * self.length()
@@ -103,7 +103,7 @@ impl Segment {
         LENGTHS.into_iter().find(|&length| length > self.length()).unwrap_or(2 * self.length())
     }
 
-    /// Whether its array begins with this bucket.
+    /// Returns whether the segment's array begins with this bucket.
     pub fn begins_at(&self, bucket: &Bucket) -> bool {
         std::ptr::eq(self.buckets.as_ptr(), bucket)
     }

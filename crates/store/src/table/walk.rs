@@ -20,7 +20,7 @@ use crate::memory::prefetch::prefetch;
 /// The result of one step of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WalkStep {
-    /// Where the next step begins; nothing when the table has been walked to its end.
+    /// The position at which the next step begins; none if the table has been walked to its end.
     pub next: Option<u64>,
     /// Entries that were shown.
     pub shown: usize,
@@ -39,7 +39,7 @@ pub struct ExpireReport {
     pub expired: usize,
     /// The sum of the remaining times to live of the sampled keys that had not expired, in milliseconds.
     pub ttl_sum_ms: i64,
-    /// Whether the step came to the end of the table, so that the next one starts again.
+    /// True if the step came to the end of the table, so that the next one starts again.
     pub wrapped: bool,
 }
 

@@ -20,7 +20,7 @@ use super::key_hash::HashKey;
 use super::{Encoding, Kind};
 use crate::memory::prefetch::PrefetchStep;
 
-/// One type of collection.
+/// A type of collection.
 pub trait Collection: Clone + Send + 'static {
     /// Its name for commands.
     const KIND: Kind;
@@ -31,7 +31,7 @@ pub trait Collection: Clone + Send + 'static {
     /// An empty collection. Tables inside it hash with `hash_key`.
     fn new(hash_key: HashKey) -> Self;
 
-    /// Whether nothing is in it; an empty collection is not kept.
+    /// Returns whether the collection has no elements; an empty collection is not kept.
     fn is_empty(&self) -> bool;
 
     /// Form and bytes, as long as it is packed.
@@ -49,7 +49,7 @@ pub trait Collection: Clone + Send + 'static {
     /// The borrowed form.
     fn as_ref(&self) -> Self::Ref<'_>;
 
-    /// How it is kept, as OBJECT ENCODING names it.
+    /// Returns the encoding, as OBJECT ENCODING names it.
     fn encoding(&self) -> Encoding;
 
     /// The bytes that it owns.
@@ -63,12 +63,13 @@ pub trait Collection: Clone + Send + 'static {
     /// Takes a step towards a member, ahead of looking for it.
     fn prefetch(&self, _place: MemberPlace, _step: PrefetchStep) {}
 
-    /// When the next part of it is due to be removed, a field with a deadline: milliseconds since the epoch, if there is any.
+    /// Returns the time when the next part of the collection is due to be removed, a field with a deadline: milliseconds
+    /// since the epoch, if there is any.
     fn due_ms(&self) -> Option<i64> {
         None
     }
 
-    /// Whether only the newest version of the snapshot format has words for all of it.
+    /// Returns whether only the newest version of the RDB format can express the whole collection.
     fn needs_newest_format(&self) -> bool {
         false
     }
@@ -86,12 +87,12 @@ pub trait Collection: Clone + Send + 'static {
     fn capture_more(&mut self, budget: &mut Budget);
 }
 
-/// Which member or field of a large collection is meant, to be prefetched.
+/// The choice of a member or field of a large collection, to be prefetched.
 #[derive(Clone, Copy, Debug)]
 pub enum MemberPlace {
-    /// The one that should be at this position.
+    /// The member that should be at this position.
     At(u64),
-    /// The one that this random number will choose.
+    /// The member that this random number will choose.
     Random(u64),
 }
 
@@ -284,7 +285,7 @@ impl<'a> ObjectRef<'a> {
         self.abilities().kind
     }
 
-    /// How it is kept, as OBJECT ENCODING names it.
+    /// Returns the encoding, as OBJECT ENCODING names it.
     pub fn encoding(self) -> Encoding {
         (self.abilities().encoding)(self)
     }
@@ -294,7 +295,7 @@ impl<'a> ObjectRef<'a> {
         (self.abilities().memory)(self)
     }
 
-    /// When the next part of it is due to be removed; see [`Collection::due_ms`].
+    /// Returns the time when the next part of the collection is due to be removed; see [`Collection::due_ms`].
     pub fn due_ms(self) -> Option<i64> {
         (self.abilities().due_ms)(self)
     }
@@ -324,7 +325,7 @@ impl<'a> ObjectRef<'a> {
         self.packed().filter(|(_, bytes)| bytes.len() <= PACKED_INLINE_MAX)
     }
 
-    /// Another object with the same collection in it.
+    /// Returns a new object with a copy of the collection.
     pub fn copy(self) -> Object {
         (self.abilities().copy)(self)
     }

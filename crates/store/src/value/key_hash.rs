@@ -112,7 +112,7 @@ fn word(bytes: &[u8]) -> u64 {
     }
 }
 
-/// Up to seven bytes as the low end of a word, without a loop over single bytes.
+/// Returns up to seven bytes as the low end of a word, without a loop over single bytes.
 #[inline(always)]
 fn last_word(bytes: &[u8]) -> u64 {
     let (mut value, mut shift, mut rest) = (0, 0, bytes);

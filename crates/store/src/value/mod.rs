@@ -42,7 +42,7 @@ impl Kind {
     }
 }
 
-/// How a value is kept, in the words of OBJECT ENCODING.
+/// The encoding of a value, as OBJECT ENCODING names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
     /// A 64-bit integer.
@@ -91,7 +91,7 @@ pub const EMBEDDED_MAX: usize = 44;
 /// The effect of a write on the deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deadline {
-    /// There will be none.
+    /// The write removes the deadline.
     Clear,
     /// The deadline stays; an expired key counts as missing.
     Keep,
@@ -99,7 +99,7 @@ pub enum Deadline {
     At(i64),
 }
 
-/// Whether a deadline is over.
+/// Returns whether a deadline has passed.
 #[inline]
 pub(crate) fn is_expired(deadline: Option<i64>, now_ms: i64) -> bool {
     deadline.is_some_and(|deadline| now_ms > deadline)
@@ -148,7 +148,7 @@ impl ValueRef<'_> {
         }
     }
 
-    /// Whether the value is the empty string.
+    /// Returns whether the value is the empty string.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::Bytes(bytes) if bytes.is_empty())
     }

@@ -109,7 +109,7 @@ pub struct Gathered {
     open: Option<Seen>,
     parts: usize,
     pending: BTreeMap<(u32, StreamId), Pending>,
-    /// How many values came in parts.
+    /// The number of values that came in parts.
     pub opened: usize,
 }
 

@@ -39,12 +39,12 @@ impl Random {
     }
 }
 
-/// Which values there are.
+/// The kinds of values in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mix {
     /// Short strings only.
     Small,
-    /// All types, mostly small.
+    /// Values of all types, mostly small.
     All,
     /// Large values of this type.
     Large(Kind),

@@ -21,9 +21,9 @@ pub struct KeyRecord {
     pub database: usize,
     /// The key.
     pub key: Vec<u8>,
-    /// When it expires, milliseconds since the epoch.
+    /// The key's deadline, in milliseconds since the epoch.
     pub deadline: Option<i64>,
-    /// How it was used.
+    /// The record of the key's use.
     pub access: Access,
     /// The value; a hash has no fields if all of them are expired.
     pub value: Loaded,
@@ -62,7 +62,7 @@ impl Prefix {
 pub struct Batch {
     /// A stretch of the file; behind the last record it means nothing.
     pub(super) bytes: Vec<u8>,
-    /// Where in the file it begins.
+    /// The byte of the file at which `bytes` begins.
     pub(super) begins_at: u64,
     pub(super) items: Vec<Item>,
     /// The prefixes of the few records that have bytes in front of their type.
@@ -77,10 +77,10 @@ pub struct Batch {
 #[derive(Clone, Copy)]
 pub(super) struct Item {
     pub begin: u32,
-    /// Where its key begins.
+    /// The offset of the record's key.
     pub key: u32,
     pub end: u32,
-    /// Which of the prefixes it has; none beyond their number.
+    /// The index of the record's prefix; an index beyond the prefixes means none.
     pub prefix: u32,
     /// The number of its type.
     pub number: u8,
@@ -100,7 +100,7 @@ pub(crate) enum Content {
     Short(Text),
     /// A string that is an integer.
     Integer(i64),
-    /// Any other: its place among the loaded values.
+    /// Any other value: its place among the loaded values.
     Loaded(u32),
 }
 

@@ -29,7 +29,7 @@ pub struct Error {
 /// A fault of a file.
 #[derive(Debug)]
 pub enum Fault {
-    /// It does not begin as such files do.
+    /// The file does not begin with the magic word of an RDB file.
     Magic,
     /// Its version is not known; its magic word.
     Version(String),
@@ -37,17 +37,17 @@ pub enum Fault {
     Bad(Bad),
     /// The source cannot be read.
     Read(io::Error),
-    /// It has data of the module with this name.
+    /// The file has data of the module with this name.
     Module(String),
-    /// It has functions in the form of a release candidate of Redis 7.0.
+    /// The file has functions in the form of a release candidate of Redis 7.0.
     EarlyFunction,
-    /// It was written while slots of a cluster were moved here.
+    /// The file was written while slots of a cluster were moved to its server.
     SlotImport,
     /// The sum at its end is not that of its bytes.
     Sum {
         /// The sum that stands there.
         stated: u64,
-        /// That of the bytes.
+        /// The sum of the file's bytes.
         actual: u64,
     },
 }

@@ -25,7 +25,7 @@ pub(super) struct Feed<R> {
     sum: u64,
     summed: usize,
     is_summing: bool,
-    /// How many bytes the file has, where that is known.
+    /// The size of the file in bytes, if it is known.
     size: Option<u64>,
     /// Why the source could not be read.
     failed: Option<io::Error>,

@@ -47,13 +47,13 @@ pub use oddity::{Odd, Oddity};
 pub use reader::{Event, Reader};
 pub use writer::{About, Format, Head, Outdated, Writer};
 
-/// How recently or how often a key was used, where a file says so: it does if the server evicts by it.
+/// The record of a key's use: how recently or how often. A file has it if the server evicts by it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
     /// The file does not say it.
     #[default]
     Unknown,
-    /// Not for so many seconds.
+    /// The seconds since the last use.
     Idle(u64),
     /// So often, on the logarithmic scale of LFU.
     Frequency(u8),

@@ -24,7 +24,7 @@ pub struct Oddity {
 /// The treatment of an odd record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Odd {
-    /// It is a collection without elements, and was left out.
+    /// The record is a collection without elements, and was left out.
     Empty,
     /// Something was put right.
     Corrected(Correction),

@@ -37,7 +37,7 @@ pub enum Event {
     Function(Vec<u8>),
     /// The keys that follow are in this database.
     Select(usize),
-    /// How many keys the database has, as the file claims, and how many of them with a deadline.
+    /// The number of keys in the database, as the file claims, and the number of keys with a deadline.
     Sizes {
         /// Keys.
         keys: u64,
@@ -283,7 +283,7 @@ impl<R: Read> Reader<R> {
 /// Why no further record was cut off.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stop {
-    /// There are enough of them.
+    /// The batch has enough records.
     Enough,
     /// The bytes end before the next one does.
     Short,

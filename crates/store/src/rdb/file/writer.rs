@@ -10,14 +10,14 @@ use super::super::record::Record;
 use super::{Access, opcode};
 use crate::value::ValueRef;
 
-/// How a file is written.
+/// The settings with which a file is written.
 #[derive(Clone, Copy, Debug)]
 pub struct Format {
     /// The version of the format that is written.
     pub version: Version,
-    /// Whether strings may be compressed; `rdbcompression`.
+    /// True if strings may be compressed; `rdbcompression`.
     pub is_compressing: bool,
-    /// Whether there is a sum at the end; without one there are eight zero bytes. `rdbchecksum`.
+    /// True if the file ends with a checksum; otherwise it ends with eight zero bytes. `rdbchecksum`.
     pub is_summing: bool,
 }
 
@@ -26,11 +26,11 @@ pub struct Format {
 pub struct About<'a> {
     /// The version of the server that writes it.
     pub server_version: &'a str,
-    /// When it is written, seconds since the epoch.
+    /// The time of writing, in seconds since the epoch.
     pub written_s: i64,
     /// The bytes of memory that the server takes.
     pub used_memory: u64,
-    /// Whether it is the base of an AOF.
+    /// True if the file is the base of an AOF.
     pub is_log_base: bool,
 }
 
@@ -39,9 +39,9 @@ pub struct About<'a> {
 pub struct Head<'a> {
     /// The key.
     pub key: &'a [u8],
-    /// When it expires, milliseconds since the epoch.
+    /// The key's deadline, in milliseconds since the epoch.
     pub deadline: Option<i64>,
-    /// How it was used.
+    /// The record of the key's use.
     pub access: Access,
 }
 

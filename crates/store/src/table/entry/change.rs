@@ -1,12 +1,12 @@
-//! How an entry is made, changed and ended.
+//! The making, changing and ending of entries.
 //!
 //! An [`Entry`] is an address of which there may be copies, so the compiler sees neither these nor the references that they
 //! have lent. So every change of lent memory, and every end, is unsafe: the caller promises that no reader is left. The clock
 //! and the epoch are never lent, and can be written at any time.
 //!
-//! Nothing of it is visible outside of `table`. There an entry is made by [`Table::insert`](crate::table::Table::insert)
+//! Nothing here is visible outside of `table`. There an entry is made by [`Table::insert`](crate::table::Table::insert)
 //! alone, changed through the [`EntryMut`](super::handle::EntryMut) that a search returned, and ended by the functions that
-//! take it out. So a snapshot that lacks the entry's before-image hears of every change.
+//! take it out. So a snapshot that lacks the entry's before-image learns of every change.
 
 use std::mem::ManuallyDrop;
 use std::ops::Range;

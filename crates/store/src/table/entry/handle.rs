@@ -102,7 +102,7 @@ impl<'a> EntryRef<'a> {
         self.entry.kind()
     }
 
-    /// Whether the value is a string.
+    /// Returns whether the value is a string.
     #[inline]
     pub fn is_string(&self) -> bool {
         self.entry.is_string()
@@ -117,7 +117,7 @@ impl<'a> EntryRef<'a> {
         }
     }
 
-    /// Where a member or field of a large collection should be; see [`Collection::place_of`].
+    /// Returns the expected place of a member or field of a large collection; see [`Collection::place_of`].
     pub fn place_of(&self, member: &[u8]) -> Option<MemberPlace> {
         self.entry.object().and_then(|object| object.place_of(member))
     }
@@ -129,7 +129,7 @@ impl<'a> EntryRef<'a> {
         }
     }
 
-    /// How the value is kept.
+    /// Returns the encoding of the value.
     pub fn encoding(&self) -> Encoding {
         self.entry.encoding()
     }
@@ -146,7 +146,7 @@ impl<'a> EntryRef<'a> {
         self.entry.shared().map(|buffer| Arc::clone(&buffer))
     }
 
-    /// When the key expires, in milliseconds since the epoch.
+    /// Returns the key's deadline, in milliseconds since the epoch.
     #[inline]
     pub fn deadline(&self) -> Option<i64> {
         self.entry.deadline()
@@ -182,7 +182,7 @@ impl<'a> EntryRef<'a> {
 #[derive(Clone, Debug)]
 pub struct OwnedEntry {
     value: OwnedValue,
-    /// When the key expires, in milliseconds since the epoch.
+    /// The key's deadline, in milliseconds since the epoch.
     pub deadline: Option<i64>,
     /// The access clock.
     pub clock: u32,
@@ -253,7 +253,7 @@ impl<'a> EntryMut<'a> {
         self.entry().value()
     }
 
-    /// When the key expires, in milliseconds since the epoch.
+    /// Returns the key's deadline, in milliseconds since the epoch.
     pub fn deadline(&self) -> Option<i64> {
         self.entry().deadline()
     }

@@ -117,13 +117,13 @@ impl Entry {
         }
     }
 
-    /// Whether the value is kept as an integer.
+    /// Returns whether the value is kept as an integer.
     #[inline]
     pub fn is_integer(self) -> bool {
         self.header().form() == Form::Integer
     }
 
-    /// Whether the value is a string.
+    /// Returns whether the value is a string.
     #[inline]
     pub fn is_string(self) -> bool {
         self.header().form().kind() == Some(Kind::String)
@@ -334,7 +334,7 @@ impl Header {
         self.0 as u8 & flag != 0
     }
 
-    /// Whether the entry is a member, with a score or without.
+    /// Returns whether the entry is a member, with a score or without.
     #[inline]
     pub fn is_member(self) -> bool {
         self.0 as u8 & FORM_MASK >= Form::Member as u8
@@ -381,7 +381,7 @@ pub(crate) fn entry_bytes(form: Form, deadline: bool, key_len: usize, tail_len: 
     HEADER_BYTES + 8 * usize::from(deadline) + 8 * usize::from(key_len >= LONG_KEY) + key_len + tail_len
 }
 
-/// Whether two keys are the same, the last step of every look-up; quick for the lengths that keys have.
+/// Returns whether two keys are equal, the last step of every look-up; quick for the lengths that keys have.
 #[inline]
 fn same_bytes(one: &[u8], other: &[u8]) -> bool {
     if one.len() != other.len() {

@@ -18,7 +18,7 @@ use crate::value::{Deadline, Value, ValueRef, is_expired};
 use std::iter;
 use std::sync::Arc;
 
-/// How many fields a hash must have for each millisecond that its next sweep waits: some two percent of the time.
+/// The number of fields for each millisecond between two sweeps of a hash, so that sweeps take some two percent of the time.
 const FIELDS_PER_MS_OF_REST: usize = 400;
 
 /// Shorter integers are kept as their digits, which take less than eight bytes.
@@ -27,7 +27,7 @@ const DIGITS_MAX: usize = 8;
 /// A cursor is the upper 48 bits of a hash: the boundaries between buckets never need more.
 const CURSOR_SHIFT: u32 = 16;
 
-/// How many buckets a scan visits at most for each field that it was asked for.
+/// The largest number of buckets that a scan visits for each field that it was asked for.
 const SCAN_BUCKETS_PER_FIELD: usize = 10;
 
 /// The part of a hash that a snapshot captures in addition to the entries: whether any field has a deadline.
@@ -39,7 +39,7 @@ pub(crate) struct Fields {
     table: Table,
     /// The time before which no deadline is reached; none while no field has a deadline.
     due_ms: Option<i64>,
-    /// Where the sweep goes on, and the earliest of the deadlines that it has left.
+    /// The position at which the sweep goes on, and the earliest of the deadlines that it has left.
     sweep_position: u64,
     sweep_earliest_ms: Option<i64>,
 }

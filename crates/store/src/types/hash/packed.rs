@@ -14,7 +14,7 @@ use crate::value::{Deadline, Encoding, ValueRef, is_expired};
 /// The meaning of the packed elements of a hash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shape {
-    /// Each field has a third element, its deadline.
+    /// True if each field has a third element, its deadline.
     pub timed: bool,
     /// The hash has outgrown the limits for packing: it is called a table and stays packed to save memory.
     pub wide: bool,

@@ -1,8 +1,9 @@
-//! How many different elements a HyperLogLog has counted, from how often each register value occurs.
+//! The estimate of the number of different elements that a HyperLogLog has counted, from how often each register value
+//! occurs.
 //!
 //! The estimator is the one without tables and thresholds of Otmar Ertl, "New cardinality estimation algorithms for
 //! HyperLogLog sketches" (arXiv:1702.01284), algorithm 6, which Redis uses too: the same floating-point operations in the
-//! same order, so the same number comes out. Pure functions, usable from any thread.
+//! same order, so the same number results. Pure functions, usable from any thread.
 
 /// Registers of a HyperLogLog.
 pub(crate) const REGISTERS: usize = 1 << INDEX_BITS;
@@ -16,7 +17,7 @@ pub(crate) const VALUE_BITS: u32 = 64 - INDEX_BITS;
 /// Half the inverse of the natural logarithm of 2.
 const ALPHA: f64 = 0.721_347_520_444_481_7;
 
-/// How many registers have each value.
+/// The number of registers with each value.
 pub(crate) type Histogram = [u32; 64];
 
 /// Returns the estimate for a histogram.

@@ -393,7 +393,7 @@ impl Default for Sketch {
     }
 }
 
-/// Where a register was found.
+/// The place of a register in the sparse form.
 struct Found {
     /// The offset of its run.
     at: usize,

@@ -18,12 +18,12 @@ use crate::value::ValueRef;
 use crate::value::capture::open_value::OpenValue;
 use crate::value::capture::source::{Budget, CaptureSource};
 
-/// One of the two ends of a list.
+/// An end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Where the first element is; `LEFT` in commands.
+    /// The end with the first element; `LEFT` in commands.
     Front,
-    /// Where the last element is; `RIGHT` in commands.
+    /// The end with the last element; `RIGHT` in commands.
     Back,
 }
 
@@ -44,7 +44,7 @@ impl Clone for Chain {
     }
 }
 
-/// Where an element is, or where one could be inserted.
+/// The place of an element, or a place at which one could be inserted.
 #[derive(Clone, Copy)]
 pub(crate) struct ElementIndex {
     node: usize,
@@ -195,7 +195,7 @@ impl Chain {
         }
     }
 
-    /// Where the element at `index` is.
+    /// Returns the place of the element at `index`.
     pub(crate) fn place(&self, index: usize) -> Option<ElementIndex> {
         let (node, within) = self.node_of(index)?;
         let offset = self.nodes[node].as_packed().offset_of(within)?;
@@ -246,7 +246,7 @@ impl Chain {
         ItemsBack::new(here, self.nodes.range(..node))
     }
 
-    /// Where the first element equal to `pivot` is.
+    /// Returns the place of the first element that equals `pivot`.
     pub(crate) fn find(&self, pivot: ValueRef<'_>) -> Option<ElementIndex> {
         self.nodes.iter().enumerate().find_map(|(node, each)| {
             let offset = each.as_packed().find(pivot, 0)?;

@@ -16,7 +16,7 @@ pub struct Items<'a> {
 }
 
 impl<'a> Items<'a> {
-    /// The rest of one pack, and the nodes behind it.
+    /// Goes on with the remaining elements of one pack and the nodes behind it.
     pub(crate) fn new(here: Elements<'a>, nodes: vec_deque::Iter<'a, Node>) -> Self {
         Self { here, nodes }
     }
@@ -49,7 +49,7 @@ pub struct ItemsBack<'a> {
 }
 
 impl<'a> ItemsBack<'a> {
-    /// The rest of one pack, and the nodes before it.
+    /// Goes on with the remaining elements of one pack and the nodes before it.
     pub(crate) fn new(here: Elements<'a>, nodes: vec_deque::Iter<'a, Node>) -> Self {
         Self { here, nodes }
     }

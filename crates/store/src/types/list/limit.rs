@@ -6,7 +6,7 @@
 use crate::packed::listpack::Packed;
 use crate::value::ValueRef;
 
-/// How large a pack of a list may be, and which packs are compressed.
+/// The largest size of a list's pack, and the rule that says which packs are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListLimit {
     bytes: usize,
@@ -46,20 +46,21 @@ impl ListLimit {
         self.compress_depth
     }
 
-    /// Whether a pack of this many elements may have this many bytes, counted as Redis does; a list that is no larger needs no
-    /// chain.
+    /// Returns whether a pack of this many elements may have this many bytes, counted as Redis does; a list within the limit
+    /// needs no chain.
     pub(crate) fn allows(self, redis_bytes: usize, count: usize) -> bool {
         redis_bytes <= self.bytes && self.count.is_none_or(|limit| count <= limit)
     }
 
-    /// Whether a pack may be one of a chain: it is within the limit, or one element that is too large for any other.
+    /// Returns whether a pack may be a part of a chain: it is within the limit, or it is one element that is too large for
+    /// any other pack.
     pub(crate) fn allows_pack(self, packed: Packed<'_>) -> bool {
         let has_large = || packed.iter().any(|element| self.is_large(element));
         let count = packed.len();
         if count == 1 { true } else { self.allows(packed.redis_bytes(), count) && !has_large() }
     }
 
-    /// Whether a list of one pack is small enough to be packed again: half of the limit.
+    /// Returns whether a chain of one pack is small enough to become a packed list again: half of the limit.
     pub(crate) fn allows_return(self, packed: Packed<'_>) -> bool {
         let is_small = match self.count {
             Some(limit) => packed.len() <= limit / 2,
@@ -68,12 +69,12 @@ impl ListLimit {
         is_small && !packed.first().is_some_and(|first| self.is_large(first))
     }
 
-    /// Whether an element is too large to share a pack with others.
+    /// Returns whether an element is too large to share a pack with others.
     pub(crate) fn is_large(self, value: ValueRef<'_>) -> bool {
         self.alone_from.map_or(value.len() > self.bytes, |bytes| value.len() >= bytes)
     }
 
-    /// Whether a pack of so many elements has room for `value`.
+    /// Returns whether a pack of so many elements has room for `value`.
     pub(crate) fn takes(self, packed: Packed<'_>, count: usize, value: ValueRef<'_>) -> bool {
         self.allows(packed.redis_bytes() + value.len() + ELEMENT_EXTRA_BYTES, count + 1)
     }

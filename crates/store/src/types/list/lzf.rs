@@ -11,7 +11,8 @@ const MATCH_MAX: usize = 264;
 /// Places of recent triples of bytes, by their hash.
 const PLACES: usize = 1 << 12;
 
-/// After so many places in a row without a match every second place is looked at, after twice as many every third, and so on.
+/// The binary logarithm of the number of places without a match after which the search skips: after so many places in a row
+/// it looks at every second place, after twice as many at every third, and so on.
 const PATIENCE_SHIFT: u32 = 5;
 
 /// A compressor: the table of places, which one string after the other uses without filling it anew.
@@ -21,7 +22,7 @@ const PATIENCE_SHIFT: u32 = 5;
 #[derive(Default)]
 pub struct Packer {
     places: Vec<u32>,
-    /// Where the next string begins.
+    /// The place, counted over all strings, at which the next string begins.
     base: u32,
 }
 

@@ -31,16 +31,16 @@ const FIRST_BYTES: usize = 126;
 /// The value of a key of type list.
 #[derive(Clone)]
 pub enum List {
-    /// All elements in one pack.
+    /// A list with all elements in one pack.
     Packed(Pack),
-    /// Too many for that.
+    /// A list that is too large for one pack.
     Chain(Box<Chain>),
 }
 
 /// A [`List`] to be read.
 #[derive(Clone, Copy)]
 pub enum ListRef<'a> {
-    /// All elements in one pack.
+    /// A list with all elements in one pack.
     Packed(Packed<'a>),
     /// A chain of packs.
     Chain(&'a Chain),
@@ -211,7 +211,7 @@ impl<'a> ListRef<'a> {
         }
     }
 
-    /// Whether there is no element.
+    /// Returns whether the list has no elements.
     #[inline]
     pub fn is_empty(self) -> bool {
         self.len() == 0
@@ -233,7 +233,7 @@ impl<'a> ListRef<'a> {
         self.iter_from(index).next()
     }
 
-    /// All elements in order.
+    /// Returns an iterator over all elements, in order.
     pub fn iter(self) -> Items<'a> {
         self.iter_from(0)
     }

@@ -17,10 +17,10 @@ use crate::value::capture::open_value::Part;
 /// Packs below this size stay as they are, as in Redis: there is little to gain.
 const COMPRESSED_FROM_BYTES: usize = 48;
 
-/// How many compressed nodes of a list have been opened by readers.
+/// The number of compressed nodes of a list that readers have unpacked.
 pub(crate) type Opened = Arc<AtomicUsize>;
 
-/// One pack of a long list, compressed or not.
+/// A pack of a long list, compressed or not.
 pub(crate) struct Node {
     /// The elements; empty while they are compressed.
     pack: Pack,
@@ -31,9 +31,9 @@ pub(crate) struct Node {
 
 /// The state of the pack's compressed form.
 enum Rest {
-    /// It was not asked for since the last change.
+    /// The pack was not compressed since its last change.
     Unknown,
-    /// It would not be smaller.
+    /// The compressed form would not be smaller.
     Useless,
     /// This is it.
     Compressed(Box<Compressed>),
@@ -41,7 +41,7 @@ enum Rest {
 
 struct Compressed {
     bytes: Box<[u8]>,
-    /// How long the pack is.
+    /// The length of the unpacked pack, in bytes.
     len: usize,
     open: OnceLock<Pack>,
     opened: Opened,
@@ -128,17 +128,17 @@ impl Node {
         self.pack
     }
 
-    /// Whether there is room for `value`.
+    /// Returns whether the pack has room for `value`.
     pub(crate) fn takes(&self, value: ValueRef<'_>, limit: ListLimit) -> bool {
         !limit.is_large(value) && !self.is_alone(limit) && limit.takes(self.as_packed(), self.count, value)
     }
 
-    /// Whether it has one element, too large to share a pack.
+    /// Returns whether the pack holds a single element that is too large to share a pack.
     pub(crate) fn is_alone(&self, limit: ListLimit) -> bool {
         self.count == 1 && self.as_packed().first().is_some_and(|first| limit.is_large(first))
     }
 
-    /// Whether its elements are compressed.
+    /// Returns whether the elements are compressed.
     pub(crate) fn is_compressed(&self) -> bool {
         matches!(self.rest, Rest::Compressed(_))
     }

@@ -9,7 +9,7 @@
 //! [`Integers`] reads, [`IntegerSet`] owns and changes. Both trust their bytes; foreign bytes come in through
 //! [`IntegerSet::from_redis`], which checks all of them. Plain data, usable from any thread.
 
-/// Where the first integer begins: after the width.
+/// The offset of the first integer: behind the width.
 const START: usize = 1;
 
 /// The bytes in front of the integers in Redis: the width and the number of integers, 32 bits each.

@@ -31,7 +31,7 @@ const PACKED_BYTES_MAX: usize = 1 << 30;
 /// The number of integers above which Redis keeps no sorted run, at any limits.
 const INTEGERS_MAX: usize = 1 << 30;
 
-/// Up to which sizes a set is kept small.
+/// The largest sizes at which a set is kept in a small encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetLimits {
     /// Most members of a sorted run of integers.
@@ -460,11 +460,11 @@ impl<'a> SetRef<'a> {
     }
 }
 
-/// How many members a step of a walk over all asks for: little enough that stopping early costs little.
+/// The number of members that a step of a walk over all asks for: little enough that stopping early costs little.
 const WALK_ENTRIES: usize = 512;
 
 /// A cursor is the upper 48 bits of a position: the boundaries between buckets never need more.
 const CURSOR_SHIFT: u32 = 16;
 
-/// How many buckets a scan visits at most for each member that it was asked for.
+/// The largest number of buckets that a scan visits for each member that it was asked for.
 const SCAN_BUCKETS_PER_MEMBER: usize = 10;

@@ -28,7 +28,7 @@ pub(crate) enum Below {
     Branches(Vec<Branch>),
 }
 
-/// Whether a node is the first, or the last, of its level.
+/// The position of a node in its level: first, last, both or neither.
 #[derive(Clone, Copy)]
 pub(crate) struct Edge {
     pub is_first: bool,

@@ -30,7 +30,7 @@ unsafe impl Send for Ranked {}
 /// A cursor is the upper 48 bits of a position in the table.
 const CURSOR_SHIFT: u32 = 16;
 
-/// How many buckets a step of a walk visits at most for each member that it was asked for.
+/// The largest number of buckets that a step of a walk visits for each member that it was asked for.
 const WALK_BUCKETS_PER_MEMBER: usize = 10;
 
 fn score_of(entry: &EntryRef<'_>) -> f64 {

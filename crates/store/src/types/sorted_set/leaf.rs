@@ -19,7 +19,7 @@ use crate::value::ValueRef;
 /// The most members of a leaf.
 pub(crate) const LEAF_MAX: usize = 64;
 
-/// How many members ahead a visit asks for entries.
+/// The number of members by which a visit prefetches entries ahead.
 const AHEAD: usize = 6;
 
 /// The number of members with words that share a cache line.
@@ -38,11 +38,12 @@ pub(crate) struct Member(Entry);
 /// A place between two members.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target<'k> {
-    /// Before all members with this score, or behind them.
+    /// The place before all members with this score, or behind them.
     Score { sortable: u64, behind: bool },
-    /// Where the member with this score and this name is or would be.
+    /// The place where the member with this score and this name is or would be.
     Member { sortable: u64, name: &'k [u8] },
-    /// Before the first name that is not less than this one, or behind those that are equal, as if all scores were the same.
+    /// The place before the first name that is not less than this one, or behind the names that are equal, as if all scores
+    /// were equal.
     Name { name: &'k [u8], behind: bool },
 }
 
@@ -296,7 +297,7 @@ impl Leaf {
         }
     }
 
-    /// Whether grades agree with scores, and members are in order: for tests.
+    /// Checks that grades agree with scores, and that members are in order: for tests.
     #[cfg(test)]
     pub fn check(&self) {
         assert!(!self.links.is_empty() && self.links.len() <= LEAF_MAX);

@@ -64,7 +64,7 @@ enum View<'a> {
     Ranked(&'a Ranked),
 }
 
-/// One end of a range of names.
+/// An end of a range of names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameBound<'k> {
     /// Below every name.
@@ -80,9 +80,9 @@ pub enum NameBound<'k> {
 /// A range of names. It only means something where all scores are the same; elsewhere it is an answer, as in Redis.
 #[derive(Clone, Copy, Debug)]
 pub struct NameRange<'k> {
-    /// Where it begins.
+    /// The beginning of the range.
     pub least: NameBound<'k>,
-    /// Where it ends.
+    /// The end of the range.
     pub most: NameBound<'k>,
 }
 

@@ -49,7 +49,7 @@ impl BeforeImages {
         self.left == 0
     }
 
-    /// Where the walk stands.
+    /// Returns the id that the walk has reached.
     pub fn at(&self) -> Option<StreamId> {
         self.at
     }

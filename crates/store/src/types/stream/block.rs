@@ -28,7 +28,7 @@ pub(super) const SAME_NAMES: i64 = 2;
 #[derive(Clone, Debug)]
 pub(crate) struct Block(Pack);
 
-/// How large a block may become; Redis's `stream-node-max-bytes` and `stream-node-max-entries`, 0 being no limit.
+/// The largest size of a block; Redis's `stream-node-max-bytes` and `stream-node-max-entries`, 0 being no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockLimits {
     /// Bytes.
@@ -51,7 +51,8 @@ pub struct StreamEntry<'a> {
     /// Its id.
     pub id: StreamId,
     block: Packed<'a>,
-    /// Where its flags stand, and where its first value does, or its first name.
+    /// The offset of the entry's flags, and below it the offset of its first value, or of its first name if it has names of
+    /// its own.
     at: usize,
     body: usize,
     len: usize,
@@ -79,7 +80,7 @@ impl<'a> StreamEntry<'a> {
         self.flags & DELETED != 0
     }
 
-    /// Where the entry behind it begins.
+    /// Returns the offset of the entry behind this one.
     fn end(&self) -> usize {
         let values = if self.flags & SAME_NAMES != 0 { self.len } else { 2 * self.len };
         // The count of elements at its end is one more.
@@ -127,14 +128,14 @@ impl Block {
         self.0.shrink_to_fit();
     }
 
-    /// How many entries are live, and how many deleted.
+    /// Returns the number of live entries, and the number of deleted ones.
     pub fn counts(&self) -> (u64, u64) {
         let mut elements = self.packed().iter();
         let mut count = || elements.next().map_or(0, number) as u64;
         (count(), count())
     }
 
-    /// Whether an entry with so many bytes of names and values goes into another block.
+    /// Returns whether an entry with so many bytes of names and values has to go into another block.
     pub fn is_full_for(&self, bytes: usize, limits: BlockLimits) -> bool {
         let bytes_max = if limits.bytes_max == 0 { BYTES_MAX } else { limits.bytes_max.min(BYTES_MAX) };
         let (live, deleted) = self.counts();
@@ -160,7 +161,7 @@ impl Block {
         self.count(1, 0);
     }
 
-    /// Whether these names are the master's.
+    /// Returns whether these names are those of the block's master entry.
     fn has_names<'v>(&self, mut names: impl ExactSizeIterator<Item = &'v [u8]>) -> bool {
         let packed = self.packed();
         let len = packed.get(MASTER_HEAD - 1).map_or(0, number);
@@ -240,7 +241,7 @@ impl BeforeImage for Block {
 struct BlockWalk<'a> {
     block: Packed<'a>,
     first: StreamId,
-    /// Where the next entry begins, or, going backwards, where it ends.
+    /// The offset at which the next entry begins, or, going backwards, at which it ends.
     at: usize,
     is_backward: bool,
 }

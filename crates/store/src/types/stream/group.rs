@@ -19,7 +19,7 @@ use crate::value::capture::source::{Budget, CaptureSource};
 pub struct StreamGroup {
     /// The last entry that was delivered.
     pub last_id: StreamId,
-    /// How many entries were read since the stream began, if that can be told.
+    /// The number of entries that the group has read since the stream began, if it is known.
     pub entries_read: Option<u64>,
     pending: ById<Pending>,
     names: BTreeMap<Box<[u8]>, ConsumerId>,
@@ -35,9 +35,9 @@ pub type ConsumerId = u32;
 pub struct Consumer {
     /// Its name.
     pub name: Box<[u8]>,
-    /// When it last tried to read, wall clock milliseconds.
+    /// The time of the consumer's last attempt to read, in wall clock milliseconds.
     pub seen_ms: i64,
-    /// When it last got something, likewise; none if it never did.
+    /// The time of its last successful read, in wall clock milliseconds; none if it has never read an entry.
     pub active_ms: Option<i64>,
     pending: BTreeSet<StreamId>,
 }
@@ -47,9 +47,9 @@ pub struct Consumer {
 pub struct Pending {
     /// The consumer that has it.
     pub consumer: ConsumerId,
-    /// When it was delivered last, wall clock milliseconds.
+    /// The time of the last delivery, in wall clock milliseconds.
     pub delivered_ms: i64,
-    /// How often.
+    /// The number of deliveries.
     pub deliveries: u64,
 }
 
@@ -60,7 +60,7 @@ impl Pending {
     /// Deliveries are counted no further.
     pub const DELIVERIES_MAX: u64 = i64::MAX as u64;
 
-    /// How often it was delivered after one time more.
+    /// Returns the number of deliveries after another one.
     pub fn once_more(&self) -> u64 {
         self.deliveries.saturating_add(1).min(Self::DELIVERIES_MAX)
     }
@@ -72,7 +72,7 @@ impl Consumer {
         self.pending.range(id..).copied()
     }
 
-    /// How many those are in all.
+    /// Returns the number of entries that the consumer has not acknowledged.
     pub fn pending_len(&self) -> usize {
         self.pending.len()
     }
@@ -110,7 +110,7 @@ impl StreamGroup {
         self.consumers[number as usize].as_ref().expect("a number belongs to a consumer as long as it lives")
     }
 
-    /// Likewise, to be changed.
+    /// Returns a consumer that exists, to be changed.
     ///
     /// # Panics
     /// If no consumer has this number.
@@ -154,7 +154,7 @@ impl StreamGroup {
         self.pending.get(&id).copied()
     }
 
-    /// How many entries are pending.
+    /// Returns the number of pending entries.
     pub fn pending_len(&self) -> usize {
         self.pending.len()
     }

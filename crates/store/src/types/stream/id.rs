@@ -14,7 +14,7 @@ pub struct StreamId {
 }
 
 impl StreamId {
-    /// Before every entry; no entry has it.
+    /// The id before every entry; no entry has it.
     pub const MIN: Self = Self { ms: 0, seq: 0 };
     /// The last there is.
     pub const MAX: Self = Self { ms: u64::MAX, seq: u64::MAX };

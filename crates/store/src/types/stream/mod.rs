@@ -64,7 +64,7 @@ pub enum Keep {
 pub struct StreamCounters {
     /// The last id that was given.
     pub last_id: StreamId,
-    /// How many entries were ever added.
+    /// The number of entries that were ever added.
     pub entries_added: u64,
     /// The largest id that was deleted.
     pub max_deleted_id: StreamId,
@@ -87,7 +87,7 @@ impl Stream {
         self.len
     }
 
-    /// Whether there is no entry.
+    /// Returns whether the stream has no entries.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -160,12 +160,12 @@ impl Stream {
         self.producers.as_deref()
     }
 
-    /// Whether an entry was deleted from `start` on, as far as the largest deleted id tells.
+    /// Returns whether an entry from `start` on was deleted, as far as the largest deleted id tells.
     pub fn has_tombstones_from(&self, start: StreamId) -> bool {
         self.len != 0 && self.max_deleted_id != StreamId::MIN && start <= self.max_deleted_id
     }
 
-    /// How many entries were added up to this id since the stream began, if that can be told.
+    /// Returns the number of entries that were added up to this id since the stream began, if it is known.
     pub fn entries_up_to(&self, id: StreamId) -> Option<u64> {
         if self.entries_added == 0 {
             return Some(0);
@@ -189,7 +189,7 @@ impl Stream {
         }
     }
 
-    /// How many entries a group has not read yet, if that can be told.
+    /// Returns the number of entries that a group has not read yet, if it is known.
     pub fn lag(&self, group: &StreamGroup) -> Option<i64> {
         if self.entries_added == 0 || self.len == 0 {
             return Some(0);
@@ -339,7 +339,7 @@ impl Stream {
         true
     }
 
-    /// Whether a group has yet to be given this entry, or has it pending.
+    /// Returns whether any group has still to read this entry, or has it pending.
     pub fn is_awaited(&self, id: StreamId) -> bool {
         self.groups.values().any(|group| group.last_id < id || group.pending(id).is_some())
     }

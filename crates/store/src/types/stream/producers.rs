@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::id::StreamId;
 
-/// How long and how many ids of messages are known.
+/// The limits of a stream's memory of message ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProducerLimits {
     /// For so many seconds.
@@ -34,7 +34,7 @@ impl Default for ProducerLimits {
     }
 }
 
-/// How many are known at a time.
+/// The number of producers and messages that a stream remembers at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tracked {
     /// Producers of which any message is known.
@@ -54,9 +54,9 @@ pub struct Producers {
     by_entry: BTreeSet<(StreamId, Name, Name)>,
     /// Bytes of all names and ids of messages.
     names_bytes: usize,
-    /// How many messages with ids of their own were ever added.
+    /// The number of messages with ids of their own that were ever added.
     pub added: u64,
-    /// How many came again and were not.
+    /// The number of messages that were sent again and not added again.
     pub duplicates: u64,
 }
 
@@ -106,7 +106,7 @@ impl Producers {
         (!self.is_over(entry, now_ms)).then_some(entry)
     }
 
-    /// Whether this message is known, be it over or not.
+    /// Returns whether this message is known, expired or not.
     pub(crate) fn knows(&self, producer: &[u8], message: &[u8]) -> bool {
         self.by_name.get(producer).is_some_and(|producer| producer.entries.contains_key(message))
     }
@@ -166,7 +166,7 @@ impl Producers {
         }
     }
 
-    /// How many are known at this time.
+    /// Returns the number of producers and messages that are known at this time.
     pub fn tracked(&self, now_ms: i64) -> Tracked {
         let is_known = |entry: StreamId| !self.is_over(entry, now_ms);
         let has_known = |of: &&Producer| of.by_entry.last().is_some_and(|(last, _)| is_known(*last));
@@ -181,7 +181,7 @@ impl Producers {
         self.by_name.len()
     }
 
-    /// Whether nothing is known of any.
+    /// Returns whether no producer is known.
     pub fn is_empty(&self) -> bool {
         self.by_name.is_empty()
     }
@@ -200,7 +200,7 @@ impl Producers {
         (*found == entry).then_some((&**producer, &**message))
     }
 
-    /// All messages in the order of their entries: the entry, the producer, the message's own id.
+    /// Returns an iterator over all messages in the order of their entries: the entry, the producer, the message's own id.
     pub fn messages(&self) -> impl Iterator<Item = (StreamId, &[u8], &[u8])> {
         self.by_entry.iter().map(|(entry, producer, message)| (*entry, &**producer, &**message))
     }

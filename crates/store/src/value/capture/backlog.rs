@@ -26,12 +26,12 @@ struct Count {
 struct IsTooMuch(AtomicBool);
 
 impl Waiting {
-    /// How many bytes wait.
+    /// Returns the number of bytes that wait to be written.
     pub fn bytes(&self) -> usize {
         self.count.bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether the bound has been reached since it was set; so it may also be that less waits by now.
+    /// Returns whether the bound has been reached since it was set. Fewer bytes may wait by now.
     #[inline]
     pub fn is_too_much(&self) -> bool {
         self.is_too_much.0.load(Ordering::Relaxed)

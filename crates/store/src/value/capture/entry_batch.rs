@@ -30,7 +30,7 @@ impl EntryBatch {
         self.len
     }
 
-    /// Whether there is no entry.
+    /// Returns whether the batch has no entries.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0

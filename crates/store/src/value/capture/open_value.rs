@@ -20,9 +20,9 @@ use crate::value::Kind;
 /// The facts that are captured of a value when it is opened.
 #[derive(Debug)]
 pub struct Outline {
-    /// How many parts it has.
+    /// The number of the value's parts.
     pub parts: usize,
-    /// How many walks there are over it, each of which says when it has finished.
+    /// The number of walks over the value, each of which says when it has finished.
     pub walks: usize,
     /// Further facts that its type needs to write it.
     pub extra: Option<Box<dyn Any + Send + Sync>>,
@@ -33,7 +33,7 @@ pub struct Outline {
 pub struct Part {
     /// Its bytes.
     pub bytes: Box<[u8]>,
-    /// How long they are when they are unpacked; 0 if they are not packed.
+    /// The length of the bytes once they are unpacked; 0 if they are not packed.
     pub unpacked_len: usize,
 }
 
@@ -44,7 +44,7 @@ pub struct KeyMetadata {
     pub db: usize,
     /// The key.
     pub key: Box<[u8]>,
-    /// When the key expires, in milliseconds since the epoch.
+    /// The key's deadline, in milliseconds since the epoch.
     pub deadline: Option<i64>,
     /// The access clock.
     pub clock: u32,
@@ -69,9 +69,9 @@ struct State {
     parts: BTreeMap<u128, Part>,
     /// Small parts that may come in any order, one behind the other, and their number.
     loose: (Vec<u8>, usize),
-    /// Every part up to this place has been delivered.
+    /// The place up to which all parts have been delivered.
     reached: Option<u128>,
-    /// The rest of the value, as far as the store has released it.
+    /// The parts that the store has released with the value and that are not captured yet.
     released: Vec<Box<dyn CaptureSource>>,
     /// Walks that have not finished.
     walks: usize,
@@ -92,7 +92,7 @@ pub struct Delivery {
     pub parts: Vec<(u128, Part)>,
     /// Small parts that may come in any order, one behind the other, and their number.
     pub loose: (Vec<u8>, usize),
-    /// All parts have arrived.
+    /// True if all parts have arrived.
     pub is_finished: bool,
 }
 
@@ -128,12 +128,12 @@ impl OpenValue {
         Self { metadata, outline, backlog, state: Mutex::new(state) }
     }
 
-    /// Where the value stood.
+    /// Returns the facts of the value's key at the instant of the snapshot.
     pub fn metadata(&self) -> &KeyMetadata {
         &self.metadata
     }
 
-    /// How many parts it had.
+    /// Returns the number of parts that the value had.
     pub fn parts_len(&self) -> usize {
         self.outline.parts
     }
@@ -143,7 +143,7 @@ impl OpenValue {
         self.outline.extra.as_ref()?.downcast_ref()
     }
 
-    /// Whether nothing is to be copied any more.
+    /// Returns whether the snapshot was aborted, so that nothing is copied any more.
     pub fn is_aborted(&self) -> bool {
         self.backlog.is_aborted()
     }

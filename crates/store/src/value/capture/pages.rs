@@ -33,7 +33,7 @@ pub struct Length(pub usize);
 #[derive(Debug)]
 struct Pages {
     open_value: Arc<OpenValue>,
-    /// Where its buffer is.
+    /// The address of the string's buffer.
     buffer: *const Vec<u8>,
     length: usize,
     /// The first page that may be pending.
@@ -110,7 +110,7 @@ impl Strings {
         true
     }
 
-    /// Whether no string is open.
+    /// Returns whether no string is open.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
