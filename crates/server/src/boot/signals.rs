@@ -6,6 +6,8 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -14,6 +16,10 @@ use crate::config::{Opt, shutdown as bits_of};
 use crate::engine::Engine;
 use crate::engine::persistence::shutdown::{self, FinalSnapshot, Shutdown};
 use crate::host::log;
+use crate::host::waiting;
+
+/// The interval at which a signal that waits looks whether it still has to.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// Ignores SIGHUP and SIGXFSZ. SIGPIPE is ignored already, as in every program of Rust.
 pub fn ignore_hangups() {
@@ -47,6 +53,9 @@ pub fn catch(engine: &Arc<Engine>) -> io::Result<()> {
                 _ => ("SIGINT", Opt::ShutdownOnSigint),
             };
             log::warning(&format!("Received {name} scheduling shutdown..."));
+            if !wait_for_cron(&stopping) {
+                continue;
+            }
             log::warning("User requested shutdown...");
             let bits = stopping.config.number(option);
             let final_snapshot = match bits {
@@ -64,4 +73,18 @@ pub fn catch(engine: &Arc<Engine>) -> io::Result<()> {
         Ok(())
     })?;
     Ok(())
+}
+
+/// Waits as long as DEBUG PAUSE-CRON stops the periodic work, to which the end belongs. Returns false if SHUTDOWN ABORT has
+/// revoked the signal.
+fn wait_for_cron(engine: &Engine) -> bool {
+    let (is_paused, waiting) = (|| engine.debug.pauses_cron.load(Ordering::Relaxed), &engine.persistence.waiting);
+    if !is_paused() {
+        return true;
+    }
+    waiting.note_signal();
+    while is_paused() && waiting.has_signal() {
+        waiting::sleep(LOOK);
+    }
+    waiting.take_signal()
 }

@@ -93,6 +93,8 @@ impl std::fmt::Debug for Engine {
 pub struct Debug {
     /// True if keys expire without being accessed.
     pub active_expire: AtomicBool,
+    /// True if the periodic work stands still, the end that a signal asks for included.
+    pub pauses_cron: AtomicBool,
     /// True if scripts may call commands that are not for scripts.
     pub allows_all_to_scripts: AtomicBool,
     /// True if the checksums of payloads and snapshots are not checked.
@@ -143,6 +145,7 @@ impl Engine {
             },
             debug: Debug {
                 active_expire: true.into(),
+                pauses_cron: false.into(),
                 allows_all_to_scripts: false.into(),
                 skips_checksums: false.into(),
                 log_delay_us: 0.into(),

@@ -24,12 +24,15 @@ impl Worker {
         let now = scratch.now;
         self.connections.driver.accept_again();
         let period_ms = 1_000 / u64::from(engine.config.rounds_a_second(engine.clients.list.len()));
-        engine.sample(now);
-        engine.persistence.snapshots.follow_file_rules(&engine, now);
-        primary::replication_cron(&engine, now);
+        let is_stopped = engine.debug.pauses_cron.load(Ordering::Relaxed);
+        if !is_stopped {
+            engine.sample(now);
+            engine.persistence.snapshots.follow_file_rules(&engine, now);
+            primary::replication_cron(&engine, now);
+        }
         let expiry_in_ms = match self.is_wanted() {
-            true => self.expiry.step(scratch.thread_context()),
-            false => period_ms,
+            true if !is_stopped => self.expiry.step(scratch.thread_context()),
+            _ => period_ms,
         };
         self.next_tick_ms = now.monotonic_ms() + expiry_in_ms.min(period_ms);
         if engine.clients.pause.is_begun() {
@@ -42,6 +45,15 @@ impl Worker {
         } else if self.connections.sessions.iter().flatten().any(|session| session.is_paused()) {
             self = self.resume(scratch)?;
         }
+        if !is_stopped {
+            self.look_after_clients(scratch);
+        }
+        Some(self)
+    }
+
+    /// Looks at the clients that wait, at their memory and, once a second, at their time limits.
+    fn look_after_clients(&mut self, scratch: &mut Scratch) {
+        let now = scratch.now;
         if self.connections.gate.followers.take_late() {
             self.connections.tell_synced();
             self.connections.send_queued(scratch);
@@ -53,7 +65,6 @@ impl Worker {
             self.connections.close_unread(scratch);
             self.connections.give_back();
         }
-        Some(self)
     }
 
     /// Follows the number of workers: takes the share of the background work that falls to it; or, where it is not wanted any

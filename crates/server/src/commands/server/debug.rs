@@ -27,7 +27,7 @@ use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
 /// The subcommands: form and sentence, for HELP.
-const SUBCOMMANDS: [(&str, &str); 20] = [
+const SUBCOMMANDS: [(&str, &str); 21] = [
     ("AOF-FLUSH-SLEEP microseconds", "Waits so long in front of each write to the append-only log: for tests."),
     ("CHANGE-REPL-ID", "Gives the stream of replicas a new id: whoever comes back is given all data."),
     ("CONFIG-REWRITE-FORCE-ALL", "CONFIG REWRITE with the options at their defaults too."),
@@ -38,6 +38,10 @@ const SUBCOMMANDS: [(&str, &str); 20] = [
     ("LOG message", "Writes a line to the server's log."),
     ("OBJECT key", "How a key's value is kept."),
     ("PANIC", "Has the thread panic that runs this, which ends the server: for tests of what comes then."),
+    (
+        "PAUSE-CRON 0|1",
+        "Stops or restarts the periodic work: expiry, statistics, timeouts, the end that a signal asks for.",
+    ),
     ("POPULATE count [prefix] [size]", "Creates string keys: prefix (or 'key'), a colon and a number."),
     ("PROTOCOL type", "Answers with a value of the type: string, integer, double, null, array, set, map, ..."),
     ("QUICKLIST-PACKED-THRESHOLD size", "From which size on an element of a list stands alone; 0 is the default."),
@@ -58,7 +62,7 @@ const SUBCOMMANDS: [(&str, &str); 20] = [
 ];
 
 /// Redis's subcommands that are not here. Their error names that reason instead of the spelling.
-const ABSENT: [&str; 20] = [
+const ABSENT: [&str; 19] = [
     "assert",
     "client-enforce-reply-list",
     "client-eviction",
@@ -72,7 +76,6 @@ const ABSENT: [&str; 20] = [
     "mallctl",
     "mallctl-str",
     "oom",
-    "pause-cron",
     "quicklist",
     "replybuffer",
     "restart",
@@ -96,6 +99,7 @@ pub fn debug(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         (b"log", 3) => log_line(cx, request.arg(2)),
         (b"object", 3) => return object(cx, request.arg(2)),
         (b"panic", 2) => panics::on_purpose(),
+        (b"pause-cron", 3) => pause_cron(cx, request.arg(2)),
         (b"populate", 3..=5) => return populate(cx, request),
         (b"protocol", 3) => return protocol(cx, request.arg(2)),
         (b"quicklist-packed-threshold", 3) => return packed_threshold(cx, request.arg(2)),
@@ -247,6 +251,13 @@ fn set_active_expire(cx: &mut Cx<'_>, argument: &[u8]) {
     // As in the original, a text that is no number counts as 0.
     let wanted = number::parse_i64(argument).unwrap_or(0) != 0;
     cx.engine.debug.active_expire.store(wanted, Ordering::Relaxed);
+    cx.reply().ok();
+}
+
+/// Stops or restarts the periodic work. As in the original, a text that is no number counts as 0.
+fn pause_cron(cx: &mut Cx<'_>, argument: &[u8]) {
+    let wanted = number::parse_i64(argument).unwrap_or(0) != 0;
+    cx.engine.debug.pauses_cron.store(wanted, Ordering::Relaxed);
     cx.reply().ok();
 }
 

@@ -136,11 +136,15 @@ fn wait_for_replicas(engine: &Arc<Engine>, how: Shutdown, until_ms: u64) {
     }
 }
 
-/// Cancels a shutdown that waits for its replicas. Returns false if there is none.
+/// Cancels a shutdown that waits for its replicas, or for the periodic work. Returns false if there is none.
 pub fn abort(engine: &Engine) -> bool {
-    let Some(clients) = engine.persistence.waiting.end() else { return false };
+    let waiting = &engine.persistence.waiting;
+    let (clients, had_signal) = (waiting.end(), waiting.take_signal());
+    if clients.is_none() && !had_signal {
+        return false;
+    }
     log::notice("Shutdown manually aborted.");
-    go_on(engine, &clients);
+    clients.into_iter().for_each(|clients| go_on(engine, &clients));
     true
 }
 

@@ -1,6 +1,7 @@
 //! A server that waits for its replicas before it ends, and the clients that have told it to. Any thread.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -13,6 +14,8 @@ use crate::host::waiting::Condvar;
 pub struct ShutdownWait {
     state: Mutex<Option<WaitState>>,
     changed: Condvar,
+    /// A signal has told the server to end, and the periodic work has not come to it, because DEBUG PAUSE-CRON stops it.
+    has_signal: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -54,6 +57,21 @@ impl ShutdownWait {
         let mut state = self.state.lock();
         self.changed.wait_while_for(&mut state, |state| state.is_some(), time);
         state.is_some()
+    }
+
+    /// Notes a signal that waits for the periodic work.
+    pub fn note_signal(&self) {
+        self.has_signal.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether a signal waits.
+    pub fn has_signal(&self) -> bool {
+        self.has_signal.load(Ordering::Relaxed)
+    }
+
+    /// Takes the signal that waits. Returns false if there is none, because another thread has taken it.
+    pub fn take_signal(&self) -> bool {
+        self.has_signal.swap(false, Ordering::Relaxed)
     }
 
     /// Ends the wait, and returns the clients that have told the server to end, if it waited.
