@@ -228,3 +228,58 @@ fn a_server_that_could_not_save_at_its_end_saves_at_the_next_signal() {
     server.restart().expect("it starts again");
     assert_eq!(say(&mut server.connect(), "DBSIZE"), ":2\r\n");
 }
+
+#[test]
+fn a_transaction_schedules_its_snapshots_for_its_end() {
+    for kind in BOTH {
+        let server = start(kind, &["--save", "", "--appendonly", "no"]);
+        let mut connection = server.connect();
+        let forks = || info(&server, "total_forks").parse::<u64>().expect("a number");
+        for (line, reply, log) in [
+            ("BGSAVE", "+Background saving scheduled\r\n", ""),
+            ("BGREWRITEAOF", "+Background append only file rewriting scheduled\r\n", ""),
+            (
+                "CONFIG SET appendonly yes",
+                "+OK\r\n",
+                "AOF was enabled during a transaction. An AOF background was scheduled",
+            ),
+        ] {
+            let before = forks();
+            say(&mut connection, "MULTI");
+            say(&mut connection, "SET a 1");
+            say(&mut connection, line);
+            assert_eq!(say(&mut connection, "EXEC"), format!("*2\r\n+OK\r\n{reply}"), "{} {line}", kind.name());
+            wait_until("the snapshot", || forks() > before && info(&server, "rdb_bgsave_in_progress") == "0");
+            wait_until("its end", || info(&server, "aof_rewrite_in_progress") == "0");
+            assert!(server.log().contains(log), "{} {line}", kind.name());
+        }
+        assert_ne!(info(&server, "latest_fork_usec"), "0", "{}", kind.name());
+        assert_eq!(say(&mut connection, "CONFIG RESETSTAT"), "+OK\r\n");
+        assert_eq!((forks(), info(&server, "latest_fork_usec")), (0, "0".to_owned()), "{}", kind.name());
+    }
+}
+
+#[test]
+fn debug_pause_cron_delays_expiry_and_the_end_that_a_signal_asks_for() {
+    for kind in BOTH {
+        let mut server = start(kind, &["--save", "", "--appendonly", "no"]);
+        let mut connection = server.connect();
+        assert_eq!(say(&mut connection, "SHUTDOWN ABORT"), "-ERR No shutdown in progress.\r\n");
+        assert_eq!(say(&mut connection, "DEBUG PAUSE-CRON 1"), "+OK\r\n");
+        say(&mut connection, "PSETEX a 1 1");
+        let process = server.process_id().to_string();
+        let end = || _ = std::process::Command::new("kill").arg(&process).status().expect("kill is everywhere");
+        end();
+        wait_until("the signal", || server.log().contains("Received SIGTERM"));
+        wait_until("the abort", || say(&mut connection, "SHUTDOWN ABORT") == "+OK\r\n");
+        assert!(server.log().contains("Shutdown manually aborted"), "{}", kind.name());
+        assert_eq!(say(&mut connection, "DBSIZE"), ":1\r\n", "{}", kind.name());
+        assert_eq!(say(&mut connection, "DEBUG PAUSE-CRON 0"), "+OK\r\n");
+        wait_until("the expiry", || info(&server, "expired_keys") == "1");
+        assert_eq!(say(&mut connection, "DEBUG PAUSE-CRON 1"), "+OK\r\n");
+        end();
+        assert_eq!(say(&mut connection, "PING"), "+PONG\r\n");
+        assert_eq!(say(&mut connection, "DEBUG PAUSE-CRON 0"), "+OK\r\n");
+        server.wait_for_exit(std::time::Duration::from_secs(60)).expect("it ends");
+    }
+}

@@ -616,11 +616,11 @@ options! {
         "Whether a client's certificate names its user; it does not yet.";
     TlsAutoReloadInterval "tls-auto-reload-interval" Kind::Fixed(&["0"]), "0", Live,
         "Seconds after which the files of TLS are read again; CONFIG SET of one of them reads them.";
-    UnixSocketGroup "unixsocketgroup" Kind::Fixed(&[""]), "", Startup,
+    UnixSocketGroup "unixsocketgroup" Kind::Fixed(&[""]), "", Own,
         "Group of the Unix socket; that of the process, or of a folder with the bit setgid.";
-    HashSeed "hash-seed" Kind::Fixed(&[""]), "", Startup,
+    HashSeed "hash-seed" Kind::Fixed(&[""]), "", Own,
         "Seed of the hash table, for cursors of SCAN that count at several servers; it is random here.";
-    RdmaPort "rdma-port" Kind::Fixed(&["0"]), "0", Startup,
+    RdmaPort "rdma-port" Kind::Fixed(&["0"]), "0", Own,
         "Port for clients over RDMA; there is none.";
     KeyMemoryHistograms "key-memory-histograms" NO, "no", Live,
         "Whether INFO has histograms of the sizes of keys; it has none yet.";
@@ -628,7 +628,7 @@ options! {
         "Most damaged bytes at the end of the AOF that are cut off at the start; none.";
     AvailabilityZone "availability-zone" Kind::Fixed(&[""]), "", Live,
         "Availability zone of this server, for clients; none yet.";
-    LuaDeprecatedApi "lua-enable-deprecated-api" = "lua-enable-insecure-api" NO, "no", Startup,
+    LuaDeprecatedApi "lua-enable-deprecated-api" = "lua-enable-insecure-api" NO, "no", Own,
         "Whether scripts have functions that Redis has removed; they do not.";
 }
 

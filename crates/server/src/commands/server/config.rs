@@ -105,6 +105,7 @@ pub fn reset_stat(cx: &mut Cx<'_>) -> Outcome {
     cx.engine.keyspace.lazy_free.forget();
     cx.engine.acl.log.reset_counts();
     cx.engine.replication.replicas.syncs.reset();
+    cx.engine.persistence.snapshots.beginnings.reset();
     cx.reply().ok();
     Ok(())
 }
@@ -139,7 +140,15 @@ fn apply(cx: &Cx<'_>, option: Opt) -> Result<(), String> {
             let bytes = usize::try_from(config.memory(option)).unwrap_or(usize::MAX);
             cx.engine.journal.set_bytes_max(bytes);
         }
-        Opt::Appendonly => cx.engine.persistence.aof.toggle(&cx.engine.handle(), config.flag(option))?,
+        Opt::Appendonly => {
+            let aof = &cx.engine.persistence.aof;
+            if config.flag(option) && cx.state.multi.executing.is_some() && !aof.is_open() && !aof.has_starting() {
+                log::warning(
+                    "AOF was enabled during a transaction. An AOF background was scheduled to start when possible.",
+                );
+            }
+            aof.toggle(&cx.engine.handle(), config.flag(option))?;
+        }
         Opt::ReplBacklogSize => cx.engine.journal.set_backlog_bytes(config.memory(option)),
         Opt::MinReplicasToWrite | Opt::MinReplicasMaxLag => primary::weigh_replicas(cx.engine, cx.now),
         Opt::Appendfsync => cx.engine.persistence.aof.apply_sync_policy(cx.engine),

@@ -263,7 +263,9 @@ pub fn stats(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("pubsub_channels", cx.engine.pubsub.len(Kind::Channel));
     lines.add("pubsub_patterns", cx.engine.pubsub.len(Kind::Pattern));
     lines.add("pubsubshard_channels", cx.engine.pubsub.len(Kind::Shard));
-    lines.zeros(&["latest_fork_usec", "total_forks"]);
+    let beginnings = &cx.engine.persistence.snapshots.beginnings;
+    lines.add("latest_fork_usec", beginnings.last_hold_us());
+    lines.add("total_forks", beginnings.count());
     lines.add("migrate_cached_sockets", cx.engine.network.targets.len());
     lines.add("slave_expires_tracked_keys", cx.engine.replication.own_deadlines.len());
     lines.zeros(&["active_defrag_hits", "active_defrag_misses"]);

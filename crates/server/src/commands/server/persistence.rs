@@ -3,6 +3,8 @@
 //! Snapshots are written by a thread of their own for every command: after SAVE only the client that sent it waits. The same
 //! holds where the data is replaced by that of the snapshot or of the AOF; in that time, clients that need data get the error
 //! that it is being loaded, as at a start. If the loading fails, everything is as it was before.
+//!
+//! A snapshot that a transaction asks for begins behind it, because its thread takes all shards: the reply is "scheduled".
 
 use std::sync::Arc;
 
@@ -61,9 +63,11 @@ pub fn bg_save(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Some(word) if request.len() > 2 || !word.eq_ignore_ascii_case(b"schedule") => return Err(Error::SYNTAX),
         word => word.is_some(),
     };
+    let in_transaction = cx.state.multi.executing.is_some();
     match cx.engine.persistence.snapshots.start(&cx.engine.handle(), Purpose::File, cx.now, &mut None) {
+        Ok(()) if in_transaction => cx.reply().simple("Background saving scheduled"),
         Ok(()) => cx.reply().simple("Background saving started"),
-        Err(Refusal::Running(Purpose::Base)) if is_scheduled => {
+        Err(Refusal::Running(Purpose::Base)) if is_scheduled || in_transaction => {
             cx.engine.persistence.snapshots.write_next(&cx.engine.handle(), Purpose::File);
             cx.reply().simple("Background saving scheduled");
         }
@@ -81,6 +85,9 @@ pub fn bg_save(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 /// BGREWRITEAOF
 pub fn bg_rewrite_aof(cx: &mut Cx<'_>) -> Outcome {
     match cx.engine.persistence.snapshots.start(&cx.engine.handle(), Purpose::Base, cx.now, &mut None) {
+        Ok(()) if cx.state.multi.executing.is_some() => {
+            cx.reply().simple("Background append only file rewriting scheduled");
+        }
         Ok(()) => cx.reply().simple("Background append only file rewriting started"),
         Err(Refusal::Running(Purpose::File | Purpose::Replicas)) => {
             cx.engine.persistence.snapshots.write_next(&cx.engine.handle(), Purpose::Base);

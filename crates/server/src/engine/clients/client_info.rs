@@ -248,9 +248,9 @@ impl ClientInfo {
             row => sleeve_wire::commands::all()[row as usize - 1].full_name,
         };
         format!(
-            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={}{} db={} sub={} psub={} ssub={} multi={} watch={} qbuf={input} \
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={}{} db={} sub={} psub={} ssub={} multi={} qbuf={input} \
              qbuf-free={spare} argv-mem={arguments} multi-mem={queued} rbs=0 rbp=0 obl=0 oll=0 omem={output} tot-mem={} events={} cmd={command} \
-             user={} redir={} resp={} lib-name={} lib-ver={} tot-net-in={} tot-net-out={} tot-cmds={}{}\n",
+             user={} redir={} resp={} lib-name={} lib-ver={} watch={} tot-net-in={} tot-net-out={} tot-cmds={}{}\n",
             client.id,
             client.socket.address,
             client.socket.local_address,
@@ -265,7 +265,6 @@ impl ClientInfo {
             number(&client.listened[1]),
             number(&client.listened[2]),
             client.multi.queued.load(Ordering::Relaxed),
-            number(&client.multi.watched),
             client.memory.sum(),
             if output == 0 { "r" } else { "rw" },
             String::from_utf8_lossy(&names.user),
@@ -273,6 +272,7 @@ impl ClientInfo {
             client.activity.protocol.load(Ordering::Relaxed),
             names.library,
             names.library_version,
+            number(&client.multi.watched),
             client.traffic.received_bytes.load(Ordering::Relaxed),
             client.traffic.answered_bytes.load(Ordering::Relaxed),
             client.traffic.executed.load(Ordering::Relaxed),

@@ -83,6 +83,37 @@ impl Progress {
     }
 }
 
+/// The beginnings of snapshots, which stand for Redis's forks in INFO.
+#[derive(Debug, Default)]
+pub struct Beginnings {
+    count: AtomicU64,
+    last_hold_ns: AtomicU64,
+}
+
+impl Beginnings {
+    /// Adds the beginning of a snapshot, for which all shards were held for so long.
+    pub fn add(&self, held_ns: u64) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.last_hold_ns.store(held_ns, Ordering::Relaxed);
+    }
+
+    /// Returns how many snapshots have begun.
+    pub fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Returns for how many microseconds all shards were held at the last beginning.
+    pub fn last_hold_us(&self) -> u64 {
+        self.last_hold_ns.load(Ordering::Relaxed) / 1_000
+    }
+
+    /// Counts from zero again (CONFIG RESETSTAT).
+    pub fn reset(&self) {
+        self.count.store(0, Ordering::Relaxed);
+        self.last_hold_ns.store(0, Ordering::Relaxed);
+    }
+}
+
 /// The snapshots of one engine.
 #[derive(Debug)]
 pub struct Snapshots {
@@ -94,6 +125,8 @@ pub struct Snapshots {
     are_ruled: AtomicBool,
     /// The progress of the running snapshot, or of the last.
     pub progress: Progress,
+    /// How many snapshots have begun, and how long the last beginning took.
+    pub beginnings: Beginnings,
 }
 
 struct SnapshotState {
@@ -144,6 +177,7 @@ impl Snapshots {
             is_aborted: AtomicBool::new(false),
             are_ruled: AtomicBool::new(false),
             progress: Progress::default(),
+            beginnings: Beginnings::default(),
         }
     }
 

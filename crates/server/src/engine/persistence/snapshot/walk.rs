@@ -89,7 +89,9 @@ pub(in crate::engine::persistence) fn begin(
     let keys = snapshot.sizes().iter().map(|size| size.keys as u64).sum();
     engine.persistence.snapshots.progress.keys_total.store(keys, Ordering::Relaxed);
     drop(locks);
-    note_hold(engine, clock::ticks().wrapping_sub(held_since));
+    let held = clock::ticks().wrapping_sub(held_since);
+    note_hold(engine, held);
+    engine.persistence.snapshots.beginnings.add(engine.identity.ticker.nanoseconds(held));
     Ok(Begun { snapshot, offset, place, changes, functions })
 }
 
