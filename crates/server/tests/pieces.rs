@@ -369,7 +369,7 @@ fn what_is_restored_is_told_in_the_oldest_form_that_has_the_type() {
         });
         let heads = effects.iter().map(|effect| effect.split(' ').take(2).collect::<Vec<_>>().join(" "));
         assert_eq!(heads.collect::<Vec<_>>(), expected, "{name}");
-        assert!(name == "timed" || effects[0] == "RESTORE to 0 (version 10) REPLACE ABSTTL", "{effects:?}");
+        assert!(name == "timed" || effects[0] == "RESTORE to 0 (version 10) REPLACE", "{effects:?}");
     }
 }
 

@@ -159,7 +159,8 @@ pub fn restore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     }
     set_clock_and_deadline(cx, key, &options, at_ms);
     cx.notify(EventClass::Generic, "restore", key);
-    record_restored(cx, key, (request.arg(3), options.replace), at_ms);
+    let is_relative = at_ms.is_some() && !options.absolute;
+    record_restored(cx, request, at_ms, is_relative);
     cx.reply().ok();
     Ok(())
 }
@@ -170,9 +171,11 @@ fn refusal(why: &dyn fmt::Display) -> Error {
     Error::fixed("ERR Bad data format")
 }
 
-/// Records the restored value. If the form of the payload is newer than Redis 7.0, the value is recorded in the oldest form
-/// that has its type. Expired fields are left out, because a server that executes the record may have another clock.
-fn record_restored(cx: &mut Cx<'_>, key: Key<'_>, (payload, replaces): (&[u8], bool), at_ms: Option<i64>) {
+/// Records the restored value: the request as it came, with the time of its deadline in place of a relative one. If the form
+/// of the payload is newer than Redis 7.0, the value is recorded in the oldest form that has its type. Expired fields are left
+/// out, because a server that executes the record may have another clock.
+fn record_restored(cx: &mut Cx<'_>, request: Request<'_>, at_ms: Option<i64>, is_relative: bool) {
+    let (key, payload) = (request.key(0), request.arg(3));
     let (digits, now_ms) = (number::Digits::new(at_ms.unwrap_or(0)), cx.due_ms);
     // A replica, or a server that loads the AOF, would refuse a checksum that was passed over here.
     let is_odd = version_of(payload) > Version::Ten.number() || skips_sum(cx);
@@ -184,9 +187,18 @@ fn record_restored(cx: &mut Cx<'_>, key: Key<'_>, (payload, replaces): (&[u8], b
         return;
     }
     let kept = if is_new { cx.peek(key).map(|entry| payload_for(oldest_for(&entry), &entry, now_ms)) } else { None };
-    let payload = kept.as_deref().unwrap_or(payload);
-    let words: [&[u8]; 6] = [b"RESTORE", key.name, digits.as_bytes(), payload, b"REPLACE", b"ABSTTL"];
-    if replaces { cx.record(&words) } else { cx.record(&[words[0], words[1], words[2], words[3], words[5]]) }
+    if kept.is_none() && !is_relative {
+        return;
+    }
+    let head: [&[u8]; 4] = [b"RESTORE", key.name, digits.as_bytes(), kept.as_deref().unwrap_or(payload)];
+    let options = request.args.from(4);
+    if let Some(mut words) = cx.effect(head.len() + options.len() + usize::from(is_relative)) {
+        words.bulks(&head);
+        options.iter().for_each(|word| words.bulk(word));
+        if is_relative {
+            words.bulk(b"ABSTTL");
+        }
+    }
 }
 
 /// The destination of a value: a key of the selected database. False if the value is empty, because all its fields have
