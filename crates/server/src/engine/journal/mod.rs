@@ -236,7 +236,9 @@ impl Journal {
             pieces.for_replicas.clear();
             return kept.chunks.end();
         }
-        if let Some((first, last)) = pieces.databases {
+        // Messages are about no database, but as in Redis a stream does not begin with one before it has named a database.
+        let nothing_named = (!kept.is_copy && kept.database.is_none()).then_some((0, 0));
+        if let Some((first, last)) = pieces.databases.or(nothing_named) {
             if !kept.is_copy && kept.database != Some(first) {
                 let mut select = Vec::new();
                 write_select(&mut select, first);
