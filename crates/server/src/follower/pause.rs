@@ -1,11 +1,11 @@
 //! The pause of a replica before it retries its primary.
 //!
 //! A primary that was there a moment ago is retried at once. One that cannot be reached, or cannot serve now, is retried
-//! every second: it may be back, or it is being replaced. One that refuses, by its reply or by closing the connection before
-//! it has sent anything, is retried after a pause that doubles up to a minute: each attempt may cost it a snapshot. A
-//! connection that was cut within the snapshot says nothing against the primary. It is retried after as long as the snapshot
-//! had been arriving, a second at least and a minute at most. So a primary with a replica that never gets to the end is busy
-//! with it for half of its time.
+//! every second: it may be back, or it is being replaced. One that refuses, by its reply or by closing the connection
+//! before it has sent anything, is retried after a pause that doubles up to a minute: each attempt may cost it a
+//! snapshot. A connection that was cut within the snapshot says nothing against the primary. It is retried after as long
+//! as the snapshot had been arriving, a tenth of a second at least and a minute at most. So a primary with a replica that
+//! never gets to the end is busy with it for half of its time.
 
 use std::time::Duration;
 
@@ -13,6 +13,8 @@ use crate::follower::link::Fault;
 
 /// The shortest pause.
 const PAUSE: Duration = Duration::from_secs(1);
+/// The shortest pause behind a snapshot that was cut.
+const PAUSE_OF_DUMP: Duration = Duration::from_millis(100);
 /// The longest.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
@@ -33,7 +35,7 @@ pub(super) fn next(last: Duration, fault: Fault, reached: Reached) -> Duration {
     match (fault, reached) {
         (Fault::Passing | Fault::Closed, Reached::Stream(came)) if came >= PAUSE => Duration::ZERO,
         (Fault::Passing, _) | (Fault::Closed, Reached::Stream(_)) => PAUSE,
-        (Fault::Closed, Reached::Dump(came)) => came.clamp(PAUSE, PAUSE_MAX),
+        (Fault::Closed, Reached::Dump(came)) => came.clamp(PAUSE_OF_DUMP, PAUSE_MAX),
         (Fault::Foreign, Reached::Stream(came)) if came >= PAUSE_MAX => PAUSE,
         (Fault::Foreign, _) | (Fault::Closed, Reached::Nothing) => longer,
     }
@@ -79,10 +81,10 @@ mod tests {
 
     #[test]
     fn a_dump_that_is_cut_is_asked_for_again_after_as_long_as_it_came() {
-        for (came, pause) in [(0, 1), (1, 1), (7, 7), (60, 60), (600, 60)] {
+        for (came, pause) in [(0, 100), (50, 100), (700, 700), (7_000, 7_000), (60_000, 60_000), (600_000, 60_000)] {
             for last in [0, 1, 60] {
-                let next = next(Duration::from_secs(last), Fault::Closed, Reached::Dump(Duration::from_secs(came)));
-                assert_eq!(next.as_secs(), pause, "{came} after {last}");
+                let next = next(Duration::from_secs(last), Fault::Closed, Reached::Dump(Duration::from_millis(came)));
+                assert_eq!(next.as_millis(), pause, "{came} after {last}");
             }
         }
     }
