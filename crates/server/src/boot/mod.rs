@@ -223,8 +223,8 @@ pub fn serve(
     open_log(&config)?;
     log::hide_user_data(config.flag(Opt::HideUserDataFromLog));
     panics::exit_on_panic(config.flag(Opt::UseExitOnPanic));
-    // Harnesses that start servers read the number behind `PID:`.
-    log::warning(&format!("Sleeve is starting, version {}, PID: {}", env!("CARGO_PKG_VERSION"), std::process::id()));
+    let process = std::process::id();
+    log::warning(&format!("Sleeve is starting, version {}, pid={process}", env!("CARGO_PKG_VERSION")));
     signals::ignore_hangups();
     crash::set_wanted(config.flag(Opt::CrashLogEnabled));
     warnings.iter().for_each(|warning| log::warning(warning));
@@ -253,7 +253,9 @@ pub fn serve(
     })?;
     engine.keyspace.estimate.note_startup(facts::resident().1);
     let processors = engine.config.number(Opt::Workers);
-    log::notice(&format!("Running mode=standalone, port={}, workers={processors}.", engine.network.port()));
+    let port = engine.network.port();
+    // Harnesses that start servers read the number behind `PID:`, and connect then: the sockets are open, as in Redis.
+    log::notice(&format!("Running mode=standalone, port={port}, workers={processors}, PID: {process}"));
     log::warning("Server initialized");
     let loaded = load(&engine);
     if engine.persistence.loading.is_given_up() {
