@@ -4,6 +4,7 @@
 //! (`long_script`).
 
 use super::Worker;
+use super::replica_feeds;
 use crate::context::session_state::SessionState;
 use crate::context::worker_handoff::WorkerHandoff;
 use crate::execute::scratch::Scratch;
@@ -88,6 +89,7 @@ impl Worker {
             Letter::Push { id, bytes } => self.connections.push(id, &bytes),
             Letter::Adopt(accepted) => self.connections.adopt(accepted, scratch),
             Letter::Close(id) => {
+                replica_feeds::send_rest(&mut self.connections, id, scratch);
                 if let Some(token) = self.connections.token_of(id) {
                     self.connections.close(token);
                 }

@@ -67,6 +67,18 @@ pub(super) fn feed_replicas(connections: &mut Connections, scratch: &mut Scratch
     }
 }
 
+/// Sends a replica that is about to be closed the rest of the stream that it may have, as much as its connection takes.
+pub(super) fn send_rest(connections: &mut Connections, id: u64, scratch: &mut Scratch) {
+    let Some(&(token, ref replica)) = connections.feeds.iter().find(|(_, replica)| replica.client.id == id) else {
+        return;
+    };
+    let rest = replica.take_rest();
+    if !rest.is_empty() {
+        connections.queue(token, &Arc::new(rest));
+        connections.send_queued(scratch);
+    }
+}
+
 /// Hands a replica's connection the next bytes, as many as it may have; returns whether there were any.
 fn feed(connections: &mut Connections, token: Token, replica: &Replica, end: u64) -> bool {
     let mut has_more = false;

@@ -142,7 +142,7 @@ fn apply(cx: &Cx<'_>, option: Opt) -> Result<(), String> {
         }
         Opt::Appendonly => {
             let aof = &cx.engine.persistence.aof;
-            if config.flag(option) && cx.state.multi.executing.is_some() && !aof.is_open() && !aof.has_starting() {
+            if config.flag(option) && cx.state.multi.executing.is_some() && !aof.exists() {
                 log::warning(
                     "AOF was enabled during a transaction. An AOF background was scheduled to start when possible.",
                 );

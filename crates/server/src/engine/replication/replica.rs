@@ -133,7 +133,12 @@ struct Feed {
     since_ms: u64,
     /// The bytes of the snapshot that the replica had taken at the last check, and the time since when it has taken no more.
     seen: (u64, u64),
+    /// Bytes of the stream that the connection sends at its end.
+    rest: Vec<u8>,
 }
+
+/// The most bytes of the stream that a connection sends at its end.
+const REST_BYTES_MAX: usize = 256 << 10;
 
 impl Replica {
     /// A client that has said something only replicas say.
@@ -148,6 +153,7 @@ impl Replica {
                 spill: Spill::default(),
                 since_ms: 0,
                 seen: (u64::MAX, 0),
+                rest: Vec::new(),
             }),
             acked: AtomicU64::new(0),
             acked_synced: AtomicU64::new(0),
@@ -388,6 +394,26 @@ impl Replica {
             follower.advance(count);
         }
         Ok(())
+    }
+
+    /// Ends the feed. The next bytes of the stream before `end` are kept for [`Replica::take_rest`].
+    pub(super) fn end_at(&self, end: u64) {
+        let mut rest = Vec::new();
+        let mut feed = self.feed.lock();
+        if matches!(feed.phase, Phase::Online)
+            && feed.spill.is_empty()
+            && let Some(follower) = &mut feed.follower
+        {
+            follower.read(end, REST_BYTES_MAX, &mut rest);
+        }
+        feed.rest = rest;
+        drop(feed);
+        self.end();
+    }
+
+    /// Takes the bytes that the connection is to send before it is closed.
+    pub fn take_rest(&self) -> Vec<u8> {
+        std::mem::take(&mut self.feed.lock().rest)
     }
 
     /// Releases the bytes that are kept for the replica: it is sent nothing any more.

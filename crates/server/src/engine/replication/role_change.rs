@@ -87,11 +87,13 @@ pub fn end_replica(engine: &Engine, client: u64) {
         .for_each(|replica| replica.end());
 }
 
-/// Makes all replicas reconnect, because the stream has changed or has another id.
+/// Makes all replicas reconnect, because the stream has changed or has another id. Their connections send the changes that
+/// clients were told of before they close.
 pub fn disconnect_replicas(engine: &Engine) {
+    let sendable = engine.persistence.passed().min(engine.journal.end());
     for replica in engine.replication.replicas.all() {
         // The offset that the replica has acknowledged is not one of the new stream.
-        replica.end();
+        replica.end_at(sendable);
         replica.client.mailbox.post(Letter::Close(replica.client.id));
     }
 }
