@@ -381,3 +381,53 @@ fn a_replica_that_returns_during_the_killing_transaction_loses_nothing() {
         assert!(told.trim_start().starts_with("+FULLRESYNC"), "{told}\n{}", primary.log());
     }
 }
+
+/// Connects a replica that has been given its snapshot.
+fn follower(primary: &Server) -> TcpStream {
+    let mut stream = TcpStream::connect(primary.address()).expect("it is served");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
+    let head = say(&mut stream, "SYNC\r\n", "\r\n");
+    let length: usize = head.trim().strip_prefix('$').expect("a length").parse().expect("a number");
+    stream.read_exact(&mut vec![0; length]).expect("the snapshot");
+    stream
+}
+
+#[test]
+fn a_message_and_restored_keys_are_in_the_stream_as_in_redis() {
+    let streams = [Kind::Sleeve, Kind::Redis].map(|kind| {
+        let primary = Server::start_with(kind, &["--repl-diskless-sync-delay", "0"]);
+        let (mut ours, mut stream) = (primary.connect(), follower(&primary));
+        for line in ["PUBLISH news 1", "SET a 1"] {
+            ask(&mut ours, &line.split(' ').collect::<Vec<_>>());
+        }
+        let dump = ours.command(&[b"DUMP".as_slice(), b"a"]).expect("a reply");
+        let dump = &dump[dump.iter().position(|byte| *byte == b'\n').expect("a length") + 1..dump.len() - 2];
+        for (ttl, more) in
+            [("0", "replace"), ("9999999999999", "absttl IDLETIME 7"), ("9999999999999", "FREQ 7 AbsTTL")]
+        {
+            ask(&mut ours, &["DEL", "b"]);
+            let words = [b"restore".as_slice(), b"b", ttl.as_bytes(), dump].into_iter();
+            let words: Vec<&[u8]> = words.chain(more.split(' ').map(str::as_bytes)).collect();
+            assert_eq!(ours.command(&words).expect("a reply"), b"+OK\r\n", "{} {more}", kind.name());
+        }
+        ask(&mut ours, &["SET", "end", "1"]);
+        say(&mut stream, "", "\r\nend\r\n$1\r\n1\r\n").replace("*1\r\n$4\r\nPING\r\n", "")
+    });
+    assert_eq!(streams[0], streams[1]);
+    assert!(streams[0].starts_with("*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$7\r\nPUBLISH"), "{}", streams[0]);
+}
+
+#[test]
+fn writes_with_replies_reach_replicas_before_a_role_change_cuts_them() {
+    let primary = primary(&[]);
+    let mut ours = primary.connect();
+    for round in 0..50 {
+        let mut stream = follower(&primary);
+        assert_eq!(ask(&mut ours, &["SET", "a", &round.to_string()]), "+OK\r\n");
+        assert_eq!(ask(&mut ours, &["REPLICAOF", "127.0.0.1", "1"]), "+OK\r\n");
+        let mut told = String::new();
+        stream.read_to_string(&mut told).expect("the rest, and the end");
+        assert!(told.ends_with(&format!("\r\na\r\n${}\r\n{round}\r\n", round.to_string().len())), "{round}: {told}");
+        assert_eq!(ask(&mut ours, &["REPLICAOF", "NO", "ONE"]), "+OK\r\n");
+    }
+}
