@@ -42,7 +42,7 @@ pub(crate) enum Step {
     Done,
     /// The reactor sleeps until an event arrives, or until this time.
     Sleeps(Option<Instant>),
-    /// No task is left.
+    /// The reactor has no task left.
     Ended,
 }
 

@@ -35,7 +35,7 @@ enum EvictionOutcome {
     Evicted,
     /// The key had gone before, or may not be evicted any more.
     Stayed,
-    /// No key may be evicted now: during a pause, on a replica, or while an AOF is applied.
+    /// Eviction is not allowed now: during a pause, on a replica, or while an AOF is applied.
     Forbidden,
 }
 

@@ -141,13 +141,13 @@ pub struct Track {
 pub enum Replies {
     /// All replies are sent.
     On,
-    /// No replies are sent until CLIENT REPLY ON.
+    /// Sends no replies until CLIENT REPLY ON.
     Off,
     /// The reply to the next command is not sent: the running command is CLIENT REPLY SKIP.
     SkipNext,
     /// The reply to the running command is not sent.
     Skip,
-    /// No replies are sent to a replica, which gets the replication stream: if a command answers it, it is closed.
+    /// Sends no replies to a replica, which gets the replication stream: if a command answers it, it is closed.
     Stream,
 }
 

@@ -76,7 +76,7 @@ pub struct Replay {
     is_asked: bool,
     /// Whether a pause holds the next request.
     is_held: bool,
-    /// No command is passed over, even if the options allow it.
+    /// Refuses to pass over any command, even if the options allow it.
     is_strict: bool,
 }
 
@@ -370,8 +370,7 @@ impl Applying<'_> {
                     return Ok(Applied::HeldAt(0));
                 }
                 let is_passed_over = self.run(cx, request).map_err(refused)?;
-                // A command that was passed over has changed nothing, so it stays out of the AOF: a loader need not pass over
-                // it again.
+                // A command that was passed over has changed nothing, so it stays out of the AOF.
                 let did_nothing = is_passed_over && !row.runs_script();
                 self.end(cx, piece.bytes, did_nothing || matches!(row.id, Command::Publish | Command::SPublish));
             }

@@ -36,8 +36,7 @@ pub struct Session {
     /// Bytes that were received and not executed: an incomplete request, or all bytes while the client is blocked or paused.
     pending: Vec<u8>,
     paused: bool,
-    /// The deadline of a blocked request has passed, but another event ended the waiting first; the letter with that outcome
-    /// is on its way.
+    /// A blocked request is past its deadline, but another event ended the waiting first, whose letter is on its way.
     is_letter_due: bool,
     /// The time since which more unsent replies wait than the soft limit allows, in seconds of the monotonic clock.
     over_soft_since_s: Option<u64>,
@@ -58,8 +57,7 @@ const ROOM_AHEAD: usize = 8;
 /// The room for incomplete requests that is kept, in bytes, even if it is almost empty.
 const KEPT_BYTES: usize = 64 * 1024;
 
-/// The number of bytes, received at once, from which on they may begin a large request. It is one if at least as many bytes
-/// are missing.
+/// The bytes, received at once, from which on they may begin a large request: one of which at least as many are missing.
 pub const LARGE_REQUEST_BYTES: usize = 32 * 1024;
 
 impl Session {
@@ -222,8 +220,7 @@ impl Session {
         self.over_soft_since_s.is_some()
     }
 
-    /// Returns whether `waiting` bytes of replies that the client does not read are too many. If no bytes wait, forgets the
-    /// time over the soft limit.
+    /// Returns whether `waiting` bytes of unread replies are too many. If no bytes wait, forgets the time over the soft limit.
     pub fn is_output_exceeded(&mut self, waiting: usize, now: Instant) -> bool {
         if waiting == 0 {
             self.over_soft_since_s = None;
@@ -344,8 +341,7 @@ impl Session {
         Input { bytes, spare: self.pending.capacity() - bytes, argument_bytes: self.parser.heap_bytes() + waiting }
     }
 
-    /// Returns the number of bytes of new replies at which the client is owed too much. A session without a socket passes
-    /// them on at once.
+    /// Returns the bytes of new replies that are too many for the client. A session without a socket passes them on at once.
     fn output_max(&self, authenticated: bool) -> usize {
         let client = &self.state.client;
         match self.output_limit(authenticated).hard_bytes {
