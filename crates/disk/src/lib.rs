@@ -78,6 +78,6 @@ pub mod format;
 pub mod own;
 pub mod replay;
 
-/// The field of an RDB file's head in which a base says which offset of the journal it stands for, in decimal. Other servers
-/// pass over fields that they do not know.
+/// The field of an RDB file's head in which a base states the offset of the journal that it stands for, in decimal. Other
+/// servers pass over fields that they do not know.
 pub const BASE_OFFSET_FIELD: &str = "sleeve-log-offset";

@@ -1,4 +1,4 @@
-//! A base in words of requests (`aof-use-rdb-preamble no`), as bytes.
+//! The writer of a base in the form of requests (`aof-use-rdb-preamble no`).
 //!
 //! It takes bytes and gives bytes. The caller writes them to a file, syncs it and hands it over as a `NewBase`.
 
@@ -6,8 +6,8 @@ use crate::format::annotation::{self, Block, Salt, Stretch};
 
 use super::directory::Options;
 
-/// A base that is being written: which offset of the journal it stands for, its requests in blocks, and where it ends. With
-/// the sums off it is the requests alone, as in Redis.
+/// A base that is being written: the journal's offset that it stands for, its requests in blocks, and a line that marks its
+/// end. If checksums are off it is the requests alone, as in Redis.
 #[derive(Debug)]
 pub struct BaseWriter {
     stretch: Option<Stretch>,

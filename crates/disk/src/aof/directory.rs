@@ -20,9 +20,9 @@ const UNFINISHED_BASE_END: &str = ".aof";
 /// The place of an AOF on the disk, and the settings with which it is written.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Its folder (`appenddirname` in `dir`).
+    /// The folder (`appenddirname` in `dir`).
     pub folder: PathBuf,
-    /// The prefix of its files' names (`appendfilename`).
+    /// The prefix of the files' names (`appendfilename`).
     pub name: String,
     /// True if each block is preceded by a line with its checksum (`aof-checksums`).
     pub checksums: bool,
@@ -37,7 +37,7 @@ impl Options {
         self.folder.join(name)
     }
 
-    /// The name of the only file that servers before Redis 7 had.
+    /// Returns the path of the only file that servers before Redis 7 had.
     pub(super) fn old_file(&self) -> PathBuf {
         self.folder.parent().unwrap_or(Path::new("")).join(&self.name)
     }
@@ -47,7 +47,7 @@ impl Options {
         self.path(format!("{}.lock", self.name))
     }
 
-    /// The increment of a log that is being switched on, until its base is there.
+    /// Returns the path of the first increment while the AOF is being switched on and has no base yet.
     pub(super) fn waiting_increment(&self) -> PathBuf {
         self.path(format!("temp-{}.incr", self.name))
     }
@@ -80,7 +80,7 @@ impl Options {
         self.path(format!("temp-{}.manifest", self.name))
     }
 
-    /// Returns the beginning of a stretch of blocks, unless the sums are off.
+    /// Returns the beginning of a stretch of blocks, unless checksums are off.
     pub(super) fn next_stretch(&mut self) -> Option<Stretch> {
         self.checksums.then(|| Stretch::new(self.next_salt()))
     }
@@ -94,16 +94,16 @@ impl Options {
     }
 }
 
-/// The path of the manifest of a log with this name in this folder.
+/// Returns the path of the manifest of an AOF with this name in this folder.
 pub fn manifest_path(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.manifest"))
 }
 
-/// A manifest that was not put in its place.
+/// The failure to put a manifest in its place.
 #[derive(Debug)]
 pub(super) struct Unwritten {
     pub(super) error: io::Error,
-    /// True if it may be on the disk all the same: then the files that it names have to stay.
+    /// True if the manifest may be on the disk all the same: then the files that it names have to stay.
     pub(super) is_unsure: bool,
 }
 
@@ -137,7 +137,7 @@ impl Directory {
         self.disk.size(&self.path(entry))
     }
 
-    /// Makes the names of its files durable.
+    /// Makes the names of the directory's files durable.
     pub(super) fn sync(&self) -> io::Result<()> {
         self.disk.sync_folder(&self.options.folder)
     }
@@ -164,7 +164,8 @@ impl Directory {
             stretch.write_salt(&mut line);
             file.append(&[IoSlice::new(&line)])?;
         }
-        // Also where it is empty: another file may have had this name before. And the name before the manifest's.
+        // An empty file is synced too, because another file may have had this name before. Its name is synced before the
+        // manifest's.
         file.sync()?;
         self.disk.sync_folder(path.parent().unwrap_or(Path::new("")))?;
         Ok(Increment::new(number, path, file, line.len() as u64))
@@ -177,7 +178,7 @@ impl Directory {
         file.sync()
     }
 
-    /// Puts the manifest in its place that was written beside it, durably.
+    /// Puts the manifest that was written beside its place in its place, durably.
     pub(super) fn put_manifest(&self) -> Result<(), Unwritten> {
         let renamed = self.disk.rename(&self.options.unfinished_manifest(), &self.manifest_path());
         renamed.map_err(|error| Unwritten { error, is_unsure: false })?;
@@ -195,7 +196,8 @@ impl Directory {
         for entry in std::mem::take(&mut manifest.history) {
             self.remove(&self.path(&entry))?;
         }
-        // A file that were there again without its line would be taken for one that the manifest has lost.
+        // If such a file came back after a crash without its line, a start would take it for a file that the manifest has
+        // lost.
         self.sync()?;
         Ok(self.write_manifest(manifest)?)
     }

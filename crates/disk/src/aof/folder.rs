@@ -19,18 +19,18 @@ use super::rewrite::NewBase;
 use super::unnamed::Unnamed;
 use super::writer::{AofWriter, Beginning, Catalog, DirectoryLock};
 
-/// Why a log cannot be opened.
+/// The reason why an AOF cannot be opened.
 #[derive(Debug)]
 pub enum OpenError {
     /// An error of the system; the text names the call's object.
     Disk(String, io::Error),
     /// The folder is locked by another process.
     Held(io::Error),
-    /// The manifest is none.
+    /// The manifest cannot be parsed.
     Manifest(PathBuf, ManifestError),
     /// The manifest names a file that is not there.
     Missing(PathBuf),
-    /// The manifest is not there, and files of a log are.
+    /// The folder has files of an AOF and no manifest.
     NoManifest(PathBuf, Unnamed),
 }
 
@@ -68,19 +68,19 @@ impl fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
-/// A log that could not be begun.
+/// An AOF that could not be begun.
 #[derive(Debug)]
 pub struct NotBegun {
     /// The folder in which the AOF was to begin.
     pub folder: Folder,
-    /// Why not.
+    /// The reason.
     pub error: OpenError,
 }
 
 /// An increment, and the stretch of its blocks where it is known.
 type Begun = (Increment, Option<Stretch>);
 
-/// The folder of a log.
+/// The folder of an AOF, opened and locked.
 #[derive(Debug)]
 pub struct Folder {
     pub(super) directory: Directory,
@@ -179,8 +179,8 @@ impl Folder {
         }
         // An earlier process that died may have renamed the manifest and not synced its name.
         self.directory.sync()?;
-        // Behind a cut blocks go on in a file of their own: the remains of the cut cannot be taken for theirs. A file without
-        // any blocks is gone on with, as its server does.
+        // Behind a cut, blocks go on in a new file, so that the remains of the cut cannot be taken for them. If the file has
+        // no blocks at all, the AOF goes on in it, as the server that wrote it would.
         let is_fresh = outcome.cut.is_some() && self.directory.options.checksums && !outcome.is_strangers_cut;
         let tail = outcome.tail.filter(|_| outcome.cut.is_none());
         let (increment, tail) = match self.manifest.increments.last() {
@@ -195,7 +195,7 @@ impl Folder {
         self.begin(increment, outcome.end, tail)
     }
 
-    /// Cuts off the bytes that the next file has once more: the process that healed the AOF died before that.
+    /// Cuts off the bytes that the next file repeats: the process that healed the AOF died before that cut.
     fn cut_what_is_over(&mut self) -> io::Result<()> {
         for entry in &mut self.manifest.increments {
             let Some(length) = entry.length.take() else { continue };
@@ -208,8 +208,8 @@ impl Folder {
         Ok(())
     }
 
-    /// Makes the line with the salt durable where blocks begin in another server's file: where that line is damaged, nothing
-    /// behind it can be judged. A disk that is full takes it with the first block.
+    /// Makes the line with the salt durable if blocks begin in another server's file: if that line is damaged, nothing behind
+    /// it can be judged. If the disk is full, the line is written with the first block.
     fn begin_stretch(&mut self, mut increment: Increment, tail: Option<Stretch>) -> io::Result<Begun> {
         let next = self.directory.options.next_stretch();
         let Some(stretch) = next.filter(|_| tail.is_none()) else { return Ok((increment, tail)) };
@@ -225,8 +225,8 @@ impl Folder {
         Ok((increment, Some(stretch)))
     }
 
-    /// A base without a byte is one of another server, and is no longer named: where increments of ours stand behind one, it was
-    /// cut off.
+    /// Drops an empty base from the manifest. Another server has written it; if Sleeve's own increments stood behind one, the
+    /// base was cut off and is damaged.
     fn drop_empty_base(&mut self) -> io::Result<()> {
         let Some(base) = &self.manifest.base else { return Ok(()) };
         let path = self.directory.path(base);
@@ -235,7 +235,7 @@ impl Folder {
         }
         self.manifest.base = None;
         if self.manifest.increments.is_empty() {
-            // The manifest of a log has a file; this one's is named before the base is gone.
+            // The manifest has to name some file, so the new increment is named before the base is gone.
             self.make_named_increment()?;
         }
         self.directory.write_manifest(&self.manifest)?;
@@ -253,7 +253,7 @@ impl Folder {
         let is_later = |entry: &Entry| cut.later.contains(entry);
         if self.manifest.increments.iter().any(is_later) {
             self.manifest.increments.retain(|entry| !is_later(entry));
-            // The last file is appended to.
+            // The last file is appended to, so all of its bytes count.
             self.manifest.increments.last_mut().iter_mut().for_each(|last| last.length = None);
             self.directory.write_manifest(&self.manifest)?;
         }
@@ -293,7 +293,7 @@ impl Folder {
         directory.sync()?;
         directory.put_manifest().map_err(|unwritten| {
             if !unwritten.is_unsure {
-                // Nothing names it.
+                // No manifest names the file.
                 let _ = directory.disk.remove(&path);
             }
             unwritten.error
@@ -304,8 +304,8 @@ impl Folder {
         directory.remove_history(&mut self.manifest)
     }
 
-    /// Begins an AOF that is none before its first rewrite has ended; the journal is at `end`. The files of an older AOF are
-    /// left as they are until then.
+    /// Begins an AOF whose first base is still to be written; the journal is at `end`. Until the first rewrite has ended it
+    /// cannot be read back, and the files of an older AOF stay as they are.
     ///
     /// # Errors
     /// When a call to the system fails.
@@ -314,11 +314,11 @@ impl Folder {
         Ok(self.begin_waiting(begun, end))
     }
 
-    /// As [`Folder::wait`], where another process may have removed the folder or its lock since it was opened: they are made
-    /// again.
+    /// Does the same as [`Folder::wait`]. If another process has removed the folder or its lock since it was opened, they are
+    /// made again.
     ///
     /// # Errors
-    /// When a call to the system fails, or that another process has the lock now; and the folder, for the next attempt.
+    /// When a call to the system fails, or if another process has the lock now. The folder is returned for the next attempt.
     pub fn wait_anew(mut self, end: u64, process: u32) -> Result<AofWriter, Box<NotBegun>> {
         let restored = self.restore(process);
         let begun = restored.and_then(|()| {
@@ -395,7 +395,7 @@ fn take_lock(directory: &Directory, process: u32) -> Result<DirectoryLock, OpenE
 }
 
 impl From<AofWriter> for Folder {
-    /// Gives the AOF up and keeps its folder, where it is to be begun again.
+    /// Gives the AOF up and keeps its folder, in which it is to be begun again.
     fn from(aof: AofWriter) -> Folder {
         let (told, unnamed, known_end) = (Vec::new(), Unnamed::default(), Some(aof.end()));
         let AofWriter { directory, catalog: Catalog { manifest, lock, .. }, .. } = aof;
@@ -417,8 +417,8 @@ fn read_manifest(directory: &Directory) -> Result<(Manifest, Vec<String>), OpenE
     Manifest::parse(&bytes).map_err(|error| OpenError::Manifest(path, error))
 }
 
-/// The files that the manifest does not name. No log is begun beside such files where there is no manifest, nor is any written
-/// over.
+/// Returns the files that the manifest does not name. If there is no manifest, no AOF is begun beside such files. None of
+/// them is ever overwritten.
 fn look_for_unnamed(directory: &Directory, manifest: &mut Manifest) -> Result<Unnamed, OpenError> {
     let looked = directory.unnamed(manifest).and_then(|unnamed| {
         directory.pass_over_numbers(manifest)?;
@@ -433,7 +433,7 @@ fn look_for_unnamed(directory: &Directory, manifest: &mut Manifest) -> Result<Un
 }
 
 /// Takes over the single file that servers before Redis 7 wrote: it becomes the base, under its old name. The manifest is
-/// written first; a start that finds it without the file goes on from there. Says whether there was one.
+/// written first; a start that finds it without the file goes on from there. Returns whether there was such a file.
 fn take_over_old_file(directory: &Directory, manifest: &mut Manifest) -> io::Result<bool> {
     let Directory { disk, options } = directory;
     let old = options.old_file();
@@ -462,11 +462,11 @@ fn take_over_old_file(directory: &Directory, manifest: &mut Manifest) -> io::Res
     Ok(true)
 }
 
-/// Looks whether a file begins as a log does, or is empty, before it gets another name.
+/// Checks that a file begins as an AOF does, or is empty, before it gets another name.
 fn expect_log(disk: &dyn Disk, path: &Path) -> io::Result<()> {
     let mut front = [b'*'];
     read_full(disk.open(path, Open::Read)?.as_ref(), 0, &mut front)?;
-    // A request, a snapshot of Redis or Valkey, or the time.
+    // The first byte of a request, of a snapshot of Redis or Valkey, or of a line with the time.
     if b"*RV#".contains(&front[0]) { Ok(()) } else { Err(io::Error::other("it is no log, and stays where it is")) }
 }
 

@@ -17,7 +17,7 @@ use super::directory::Directory;
 use super::increment::{Increment, Tail};
 use super::writer::{AofWriter, DirectoryLock, Health, LeftOver, Reach, Remains, Selected};
 
-/// A healing that is to be run. Nothing is appended to the log meanwhile.
+/// A healing that is to be run. Nothing is appended to the AOF until it has ended.
 #[derive(Debug)]
 pub struct Healing {
     directory: Directory,
@@ -26,7 +26,7 @@ pub struct Healing {
     old: Tail,
     new: Option<Increment>,
     number: i64,
-    /// The remains of earlier attempts, and the manifest that is to be there when they go.
+    /// The remains of earlier attempts, and the manifest to be written once they are removed.
     remains: Remains,
     before: Manifest,
     /// True if the manifest that names the new increment may be on the disk although the call that wrote it has failed.
@@ -34,7 +34,7 @@ pub struct Healing {
     stretch: Option<Stretch>,
     /// The journal's offset behind the last block that is durable.
     durable: u64,
-    /// The journal's offset up to which the old files have it.
+    /// The journal's offset at which the old files end.
     old_end: u64,
     /// The journal's offsets that the new increment has reached.
     written: Reach,
@@ -113,7 +113,7 @@ impl AofWriter {
             self.remains.increment = is_there.then_some(left);
         }
         if let Some(left) = &self.remains.increment {
-            // Until it is gone each manifest has a line for it, which says that nothing of it counts.
+            // Until the file is removed, each manifest has a line for it, which says that none of its bytes count.
             let name = left.path.file_name().unwrap_or_default().as_encoded_bytes().to_vec();
             let history = &mut self.catalog.manifest.history;
             let is_listed = history.iter().any(|entry| entry.name == name);
@@ -124,7 +124,7 @@ impl AofWriter {
 }
 
 impl Healing {
-    /// The journal's offset from which on it has to be appended.
+    /// Returns the journal's offset from which the caller has to append it.
     pub fn next(&self) -> u64 {
         self.written.end
     }
@@ -153,7 +153,7 @@ impl Healing {
         Ok(())
     }
 
-    /// The new increment, which is made when it is first needed.
+    /// Returns the new increment, which is made at the first call.
     fn increment(&mut self) -> io::Result<&mut Increment> {
         if self.new.is_none() {
             self.clear_away()?;
@@ -174,8 +174,8 @@ impl Healing {
         Ok(())
     }
 
-    /// Removes a file that may be there, durably: the manifest beside its place, which names it, is the next attempt's from
-    /// then on.
+    /// Removes a file that may be there, durably. The staged manifest may still name it; the next attempt replaces that
+    /// manifest.
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.directory.remove(path)?;
         self.directory.sync()
@@ -192,7 +192,7 @@ impl Healing {
     fn select(&mut self) -> io::Result<Vec<u8>> {
         let old = self.old.first();
         let (number, length) = (old.number, old.synced_length);
-        // It may be long, and an attempt before may have read it.
+        // The old file may be long, and an earlier attempt may have read it.
         let known = self.remains.selected.filter(|known| (known.number, known.length) == (number, length));
         let database = match known {
             Some(known) => known.database,
@@ -222,7 +222,7 @@ impl Healing {
             }
             part.end_at(increment.length);
             part = read_part(increment, part, |part, pieces| {
-                // Without sums offsets are only counted, and within a block it is where that begins.
+                // Without checksums offsets are only counted, and the place within a block is the block's beginning.
                 let reached = part.place.offset.clamp(self.written.end, end);
                 self.append(reached, &[IoSlice::new(pieces)])
             })?;
@@ -230,7 +230,7 @@ impl Healing {
         if self.written.end == end { Ok(()) } else { self.append(end, &[]) }
     }
 
-    /// Makes the new increment durable, names it, and cuts the old ones.
+    /// Makes the new increment durable, names it, and cuts the old increments.
     ///
     /// # Errors
     /// When a call to the system fails; then [`AofWriter::not_healed`] is due, and another healing. The AOF is untouched.
@@ -255,7 +255,7 @@ impl Healing {
             cut.for_each(|entry| entry.length = None);
         }
         for part in old.iter().skip(1) {
-            // Nothing names it; where it cannot be removed it stays.
+            // No manifest names the file; if it cannot be removed it stays.
             let _ = directory.disk.remove(&part.path);
         }
         let named = manifest.base.iter().chain(&manifest.increments);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::disk::File;
 
-/// An increment of which something may not be synced.
+/// An increment with bytes that may not be synced.
 #[derive(Clone, Debug)]
 pub(super) struct Increment {
     pub(super) number: i64,
@@ -74,7 +74,7 @@ impl Tail {
         self.0.iter()
     }
 
-    /// Returns the increment of which the durable part ends the durable part of the AOF.
+    /// Returns the increment at which the durable part of the AOF ends.
     pub(super) fn first(&self) -> &Increment {
         self.0.first().expect("an AOF has an increment that is appended to")
     }

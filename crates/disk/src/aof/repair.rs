@@ -49,7 +49,7 @@ pub fn repair(
         }
     }
     if let Some(directory) = directory {
-        // Where this was interrupted they have no line any more.
+        // If an earlier run was interrupted here, the manifest does not name the later files any more.
         let later = directory.unnamed(manifest)?.increments;
         for entry in later.iter().filter(|entry| entry.number > cut.file.number) {
             let path = folder.join(entry.path());
@@ -65,7 +65,7 @@ pub fn repair(
     Ok(kept)
 }
 
-/// A durable copy of a file beside it.
+/// Makes a durable copy of a file beside it.
 fn copy(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
     let name = free_name(disk, path)?;
     let (from, to) = (disk.open(path, Open::Read)?, disk.open(&name, Open::Create)?);
@@ -82,7 +82,7 @@ fn copy(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
     Ok(name)
 }
 
-/// `NAME.backup`, or with the first number that is free.
+/// Returns a free name for the copy: `NAME.backup`, or the first `NAME.backup` with a number that is free.
 fn free_name(disk: &dyn Disk, path: &Path) -> io::Result<PathBuf> {
     for number in 1..10_000 {
         let mut name = OsString::from(path);

@@ -23,11 +23,11 @@ pub struct Rotation {
     entry: Entry,
     stretch: Option<Stretch>,
     generation: u64,
-    /// None where another job is out.
+    /// The right to write the manifest; none if another job has it.
     job: Option<DirectoryLock>,
 }
 
-/// A new increment that is there, empty and named.
+/// A new increment that is made, empty and named.
 #[derive(Debug)]
 pub struct Rotated {
     manifest: Manifest,
@@ -65,12 +65,12 @@ impl Rotation {
 }
 
 impl AofWriter {
-    /// A new increment, to be run and then switched to.
+    /// Returns the job that makes a new increment. When it has run, the AOF switches to the increment.
     pub fn rotation(&mut self) -> Rotation {
         let stretch = self.directory.options.next_stretch();
         let mut manifest = self.catalog.manifest.clone();
         let entry = manifest.add_increment(&self.directory.options.name);
-        // A number is used once: the state of the disk after an attempt that failed is unknown.
+        // Each number is used once, because the state of the disk after a failed attempt is unknown.
         self.catalog.manifest.increment_number = entry.number;
         let (directory, generation, job) = (self.directory.clone(), self.catalog.generation, self.catalog.take_job());
         Rotation { directory, manifest, entry, stretch, generation, job }
@@ -80,7 +80,7 @@ impl AofWriter {
     ///
     /// # Errors
     /// After a sync or an append that failed: the bytes before must be whole. If the AOF was healed or rewritten since, or is
-    /// being rewritten: its manifest has changed. The increment goes with the next history.
+    /// being rewritten: its manifest has changed. The increment is then removed with the next [`History`].
     pub fn switch(&mut self, rotated: Rotated) -> io::Result<i64> {
         if let Health::WriteFailed(reason) | Health::SyncFailed(reason) = &self.health {
             let error = io::Error::other(format!("the log is not whole: {reason}"));
@@ -99,18 +99,18 @@ impl AofWriter {
         Ok(number)
     }
 
-    /// Does without an increment that is there: it goes with the next history. Until then the manifest on the disk may name
-    /// it, and it is read as an empty one.
+    /// Gives up an increment that was made: the next [`History`] removes it. Until then the manifest on the disk may name it,
+    /// and it is read as an empty one.
     pub fn discard(&mut self, mut rotated: Rotated) {
         self.catalog.unused.extend(rotated.manifest.increments.pop());
     }
 
-    /// The end of a rewrite: `base` stands for the journal up to where the increment `since` begins. Of a log that is being
-    /// switched on `since` is 0.
+    /// Returns the job that ends a rewrite: `base` stands for the journal up to where the increment `since` begins. If the
+    /// AOF is being switched on, `since` is 0.
     ///
     /// # Errors
-    /// When the log has no such increment any more, because it was healed meanwhile: then the rewrite was for nothing. Or when
-    /// another job is out.
+    /// If the AOF does not have that increment any more, because it was healed in between: then the rewrite was in vain. Or
+    /// if another job is out.
     pub fn rewrite(&mut self, base: NewBase, since: i64) -> io::Result<Rewrite> {
         let job = self.catalog.take_job().ok_or_else(is_busy)?;
         let (directory, current) = (self.directory.clone(), &mut self.catalog.manifest);
@@ -173,11 +173,11 @@ impl AofWriter {
 /// A base that has been written to a file of its own, and synced.
 #[derive(Clone, Debug)]
 pub struct NewBase {
-    /// The file, on the same file system as the log.
+    /// The file, on the same file system as the AOF.
     pub file: PathBuf,
     /// The format of the base: RDB or requests.
     pub format: Format,
-    /// The journal's offset that it stands for.
+    /// The journal's offset up to which the base stands for the journal.
     pub stands_for: u64,
 }
 
@@ -210,8 +210,8 @@ impl Rewrite {
     /// Puts the base in its place and names it.
     ///
     /// # Errors
-    /// When a call to the system fails. The AOF is as good as before: its files are still there. One that is being switched on
-    /// is begun again (as the [`Folder`](super::Folder) that the AOF becomes).
+    /// When a call to the system fails. The AOF is as good as before: its files are still there. If it was being switched on,
+    /// it is begun again (as the [`Folder`](super::Folder) that the AOF becomes).
     pub fn run(self) -> io::Result<Rewritten> {
         let (directory, disk) = (&self.directory, self.directory.disk.as_ref());
         let base = directory.path(&self.entry);
@@ -245,7 +245,7 @@ impl Rewrite {
     }
 }
 
-/// Files that a rewrite has left over, to be removed.
+/// The job that removes the files that a rewrite has left over.
 #[derive(Debug)]
 pub struct History {
     directory: Directory,
@@ -259,10 +259,10 @@ impl History {
         &self.manifest.history
     }
 
-    /// Removes them, and then their lines.
+    /// Removes the files, and then their lines in the manifest.
     ///
     /// # Errors
-    /// When a call to the system fails; the remaining files are tried again with the next.
+    /// When a call to the system fails; the next job tries the remaining files again.
     pub fn run(mut self) -> io::Result<()> {
         self.directory.remove_history(&mut self.manifest)
     }

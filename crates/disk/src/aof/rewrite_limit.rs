@@ -4,7 +4,7 @@
 //!
 //! It holds no clock: the caller gives the time, in seconds.
 
-/// Failures in a row from which on it waits.
+/// The number of failures in a row from which on a rewrite waits.
 const FAILURES: u32 = 3;
 
 /// The longest wait, in minutes.
@@ -20,7 +20,7 @@ pub struct RewriteLimit {
 }
 
 impl RewriteLimit {
-    /// A rewrite has failed.
+    /// Notes that a rewrite has failed.
     pub fn failed(&mut self) {
         self.failures = self.failures.saturating_add(1);
     }

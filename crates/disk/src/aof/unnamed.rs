@@ -17,13 +17,13 @@ use crate::format::manifest::{self, Entry, Manifest};
 
 use super::directory::{Directory, Options};
 
-/// Bytes of an increment that can be empty: its first line has fewer.
+/// The bytes below which an increment may be without requests: its first line has fewer.
 const EMPTY_BYTES_MAX: u64 = 64;
 
 /// Bytes of the line with the salt.
 const SALT_LINE_BYTES: usize = 34;
 
-/// The largest number of a file that is counted on from: no log gets as far.
+/// The largest number from which the numbering of files goes on: no AOF gets as far.
 const NUMBER_MAX: i64 = i64::MAX / 2;
 
 /// The kind of an AOF's file, by its name.
@@ -33,12 +33,12 @@ pub(super) enum Kind {
     Increment,
 }
 
-/// Files that are not named.
+/// The files that the manifest does not name.
 #[derive(Clone, Debug, Default)]
 pub struct Unnamed {
     /// Bases.
     pub bases: Vec<Entry>,
-    /// Increments in which there is something.
+    /// Increments that are not empty.
     pub increments: Vec<Entry>,
 }
 
@@ -48,7 +48,7 @@ impl Unnamed {
         self.bases.is_empty() && self.increments.is_empty()
     }
 
-    /// The lines of a manifest that names the newest of the bases, and all increments.
+    /// Returns the lines of a manifest that would name the newest of the bases, and all increments.
     pub fn lines(&self) -> String {
         let increments = self.increments.clone();
         let named = Manifest { base: self.bases.last().cloned(), increments, ..Manifest::default() };
@@ -75,7 +75,7 @@ pub(super) fn names(manifest: &Manifest, name: &str) -> bool {
 }
 
 impl Directory {
-    /// Returns whether nothing is in an increment but the line with its salt.
+    /// Returns whether an increment is empty but for the line with its salt.
     pub(super) fn is_empty_increment(&self, path: &Path) -> bool {
         let bytes = read_small(self.disk.as_ref(), path, EMPTY_BYTES_MAX);
         bytes.is_ok_and(|bytes| {
@@ -84,13 +84,13 @@ impl Directory {
         })
     }
 
-    /// Returns whether no request is in an increment: it is empty, or a crash has left a part of the line with its salt.
+    /// Returns whether an increment has no request: it is empty, or a crash has left a part of the line with its salt.
     fn is_without_requests(&self, path: &Path) -> bool {
         let bytes = read_small(self.disk.as_ref(), path, EMPTY_BYTES_MAX);
         bytes.is_ok_and(|bytes| bytes.len() <= SALT_LINE_BYTES && bytes.first() != Some(&b'*'))
     }
 
-    /// Returns the names of its files. A directory without a name is the current one.
+    /// Returns the names of the directory's files. A directory without a name is the current one.
     fn names(&self) -> io::Result<Vec<String>> {
         let folder = self.options.folder.as_path();
         self.disk.list(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })
@@ -104,8 +104,8 @@ impl Directory {
         Manifest::parse(&bytes).ok().map(|(manifest, _)| manifest)
     }
 
-    /// Returns the files with contents that are named neither by this manifest nor by the one that was being put in its place.
-    /// One that cannot be looked at, such as a link to nothing, counts as a file with contents.
+    /// Returns the files with contents that are named neither by this manifest nor by the one that was being put in its
+    /// place. A file that cannot be read, such as a link to nothing, counts as a file with contents.
     pub(super) fn unnamed(&self, manifest: &Manifest) -> io::Result<Unnamed> {
         let mut unnamed = Unnamed::default();
         let staged = self.staged_manifest();
@@ -132,7 +132,7 @@ impl Directory {
         for name in self.names()? {
             match kind_of(&self.options.name, &name) {
                 Some((Kind::Base, number)) => manifest.base_number = manifest.base_number.max(number),
-                // An empty one is removed, or made again.
+                // An empty increment is removed, or made again.
                 Some((Kind::Increment, number)) if !self.is_without_requests(&self.options.path(&name)) => {
                     manifest.increment_number = manifest.increment_number.max(number);
                 }

@@ -28,7 +28,7 @@ pub enum Health {
     SyncFailed(String),
 }
 
-/// The increment of a healing that has failed, still there.
+/// The increment of a healing that has failed; its file still exists.
 #[derive(Clone, Debug)]
 pub(super) struct LeftOver {
     pub(super) path: PathBuf,
@@ -52,11 +52,12 @@ pub(super) struct Remains {
     pub(super) selected: Option<Selected>,
 }
 
-/// Two offsets of the journal that one event has reached: how far it was handed over, and the end of the last block.
+/// Two offsets of the journal that one event (a write, a sync) has reached: the end of the bytes that were handed over, and
+/// the end of the last block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reach {
     pub(super) end: u64,
-    /// The journal behind it is for replicas only, up to `end`.
+    /// The end of the last block. The journal from there to `end` is for replicas only.
     pub(super) blocks_end: u64,
 }
 
@@ -70,7 +71,7 @@ impl Reach {
     }
 }
 
-/// The lock of a directory, and the right to write its manifest where there is no clone.
+/// The lock of a directory. A job that writes the manifest holds a clone; while there is none, a new job may be taken.
 pub(super) type DirectoryLock = Arc<Box<dyn Lock>>;
 
 /// The manifest as it is on the disk, and the right to write it.
@@ -81,8 +82,8 @@ pub(super) struct Catalog {
     pub(super) unused: Vec<Entry>,
     /// The number of changes of the manifest so far.
     pub(super) generation: u64,
-    /// Held as long as the AOF lives. A clone is with the job that writes the manifest, if one is out. Two such jobs would
-    /// undo each other's work, and no other process has the directory before the job ends.
+    /// The lock, held as long as the AOF lives. The job that writes the manifest, if one is out, has a clone. Two such jobs
+    /// would undo each other's work, and no other process may have the directory before the job ends.
     pub(super) lock: DirectoryLock,
 }
 
@@ -99,10 +100,10 @@ impl Catalog {
     }
 }
 
-/// The lines in front of blocks.
+/// The state of the lines in front of blocks.
 #[derive(Debug)]
 pub(super) struct BlockLines {
-    /// The stretch; none where the next block begins one.
+    /// The current stretch; none if the next block begins one.
     pub(super) stretch: Option<Stretch>,
     last_time: i64,
     head: Vec<u8>,
@@ -178,7 +179,7 @@ pub(super) struct Beginning {
     pub(super) bytes_at_rewrite: u64,
 }
 
-/// Slices that a block has at most without an allocation for them.
+/// The most slices of a block that need no allocation.
 const SLICES: usize = 16;
 
 impl AofWriter {
@@ -212,7 +213,7 @@ impl AofWriter {
         self.written.end
     }
 
-    /// The journal's offset up to which it is durable.
+    /// Returns the journal's offset up to which it is durable.
     pub fn synced_end(&self) -> u64 {
         self.synced.end
     }
@@ -227,22 +228,22 @@ impl AofWriter {
         self.is_waiting
     }
 
-    /// Bytes of all files that are read at a start (`aof_current_size`).
+    /// Returns the bytes of all files that are read at a start (`aof_current_size`).
     pub fn bytes(&self) -> u64 {
         self.bytes_before + self.increment_bytes()
     }
 
-    /// Bytes of all files when the last rewrite ended, or of the base at the start (`aof_base_size`).
+    /// Returns the bytes of all files when the last rewrite ended, or of the base at the start (`aof_base_size`).
     pub fn bytes_at_rewrite(&self) -> u64 {
         self.bytes_at_rewrite
     }
 
-    /// Bytes of the increment that is appended to.
+    /// Returns the bytes of the increment that is appended to.
     pub fn increment_bytes(&self) -> u64 {
         self.tail.current().length
     }
 
-    /// Returns the options by which a base of this AOF in words of requests is written.
+    /// Returns the options by which a base of this AOF in the form of requests is written.
     pub fn base_options(&mut self) -> Options {
         let salt = self.directory.options.next_salt().0;
         Options { salt, ..self.directory.options.clone() }
@@ -253,7 +254,7 @@ impl AofWriter {
         self.directory.options.unfinished_base(mark)
     }
 
-    /// Switches the sums of blocks on or off, from the next block on.
+    /// Switches the checksums of blocks on or off, from the next block on.
     pub fn set_checksums(&mut self, checksums: bool) {
         let options = &mut self.directory.options;
         if checksums && !options.checksums {
@@ -333,7 +334,7 @@ impl AofWriter {
         self.is_torn = true;
         let is_first = self.lines.stretch.is_some_and(|stretch| stretch.next_number == 0);
         if !self.lines.head.is_empty() && is_first {
-            // The line with the salt goes with the block.
+            // The line with the salt is cut off with the block.
             self.lines.stretch = None;
         }
         // Bytes that cannot be cut back now are cut back before the next append.
@@ -348,8 +349,8 @@ impl AofWriter {
         self.lines.write_head(&mut self.directory.options, block, slices);
     }
 
-    /// Ends the AOF where it is durable: a block without content says so, and a reader that finds damage in front of it knows
-    /// that it was whole. For a server that ends, after its last sync.
+    /// Ends the AOF if all of it is durable: it appends a block without content that says so. A reader that finds damage in
+    /// front of that block knows that the part was whole. For a server that ends, after its last sync.
     ///
     /// # Errors
     /// When a call to the system fails; the AOF is as good as before.
@@ -366,7 +367,7 @@ impl AofWriter {
         current.file.sync()
     }
 
-    /// Returns the job that syncs; none where all is durable, and where only healing helps.
+    /// Returns the job that syncs; none if all is durable, or if only healing helps.
     pub fn sync_job(&self) -> Option<SyncJob> {
         if self.synced.end == self.written.end || matches!(self.health, Health::SyncFailed(_)) {
             return None;
@@ -376,8 +377,8 @@ impl AofWriter {
         Some(SyncJob { files, reach: self.written, failures: self.sync_failures })
     }
 
-    /// Notes that a job has succeeded. It proves nothing where another has failed since it was taken: a system reports bytes
-    /// that it could not write once, and only to the first of two callers.
+    /// Notes that a job has succeeded. If another job has failed since this one was taken, the success proves nothing: the
+    /// system reports bytes that it could not write once only, to the first of two callers.
     pub fn synced(&mut self, job: &SyncJob) {
         if job.failures != self.sync_failures {
             return;
@@ -387,14 +388,14 @@ impl AofWriter {
         self.tail.drop_synced();
     }
 
-    /// Notes that a job has failed: the bytes that were written since the last one that succeeded are not trusted any more.
+    /// Notes that a job has failed: the bytes that were written since the last successful sync are not trusted any more.
     pub fn sync_failed(&mut self, error: &io::Error) {
         self.sync_failures += 1;
         self.health = Health::SyncFailed(error.to_string());
     }
 
-    /// Returns the change that another process has made to a file of this AOF, if any. It does not look while a job is out,
-    /// which changes the files itself.
+    /// Returns the change that another process has made to a file of this AOF, if any. While a job is out nothing is checked,
+    /// because the job changes the files itself.
     pub fn tampering(&self) -> Option<Tampering> {
         self.catalog.take_job()?;
         let (directory, current) = (&self.directory, self.tail.current());
@@ -426,21 +427,21 @@ impl AofWriter {
         self.known_end.map_or_else(|| self.directory.journal_end(&self.catalog.manifest), Ok)
     }
 
-    /// Reads back its files, while nothing is appended to it: of an AOF that is being switched on, the files that were there
-    /// before.
+    /// Reads back the files of the AOF, while nothing is appended to it. If the AOF is being switched on, these are the files
+    /// of the older AOF.
     pub fn replay(&self, options: replay::Options) -> Replay {
         let Directory { disk, options: own } = &self.directory;
         Replay::new(disk.clone(), &own.folder, self.catalog.manifest.clone(), options)
     }
 
-    /// Returns whether no file of it is named yet: there is nothing to read back.
+    /// Returns whether the manifest names no file of the AOF yet: there is nothing to read back.
     pub fn is_nameless(&self) -> bool {
         self.catalog.manifest.base.is_none() && self.catalog.manifest.increments.is_empty()
     }
 }
 
-/// The files to be synced, and the offsets that are durable then. It holds the files and nothing of the AOF: the thread that
-/// runs it holds no lock, and others append at the same time.
+/// The files to be synced, and the offsets that are durable then. It shares the files with the AOF and nothing else: the
+/// thread that runs it holds no lock, and others append at the same time.
 #[derive(Clone, Debug)]
 pub struct SyncJob {
     /// The files, each with its number and with its length when the job was taken.
@@ -451,7 +452,7 @@ pub struct SyncJob {
 }
 
 impl SyncJob {
-    /// Returns the journal's offset up to which it is durable when this has run.
+    /// Returns the journal's offset up to which it is durable when this job has run.
     pub fn end(&self) -> u64 {
         self.reach.end
     }

@@ -21,7 +21,7 @@ pub enum Gate {
     Failing,
 }
 
-/// The gate, and how many wait at it.
+/// The gate, and the number of syncs that wait at it.
 #[derive(Debug)]
 pub struct Keeper {
     state: Mutex<(Gate, usize)>,
@@ -47,7 +47,7 @@ impl Between for Keeper {
 pub type GatedDisk = PassingDisk<Keeper>;
 
 impl GatedDisk {
-    /// This disk, behind an open gate.
+    /// Puts this disk behind an open gate.
     pub fn gated(disk: Arc<dyn Disk>) -> Self {
         Self::new(disk, Keeper { state: Mutex::new((Gate::Open, 0)), changed: Condvar::new() })
     }

@@ -21,7 +21,7 @@ struct State {
 }
 
 impl MemoryDisk {
-    /// An empty one.
+    /// Returns an empty file system.
     pub fn new() -> MemoryDisk {
         MemoryDisk::default()
     }

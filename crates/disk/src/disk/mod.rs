@@ -1,14 +1,14 @@
-//! The few calls that are made to a file system, and nothing else of it.
+//! The few calls that this program makes to a file system.
 //!
-//! [`Disk`] and [`File`] have four twins: [`real`] passes the calls on, [`memory`] keeps everything in a map, [`crashing`]
-//! forgets, on demand, everything that a power cut may take, and [`passing`] lets a test stand between. [`gated`] is one of
-//! the last kind: it makes a sync wait until the test lets it go on. Code that writes to a disk is handed one of them, so the
-//! same code runs in a server and in a simulation. The promises of a call are stated here, once:
+//! [`Disk`] and [`File`] have four implementations: [`real`] passes the calls on, [`memory`] keeps everything in a map,
+//! [`crashing`] forgets, on demand, everything that a power cut may take, and [`passing`] lets a test stand between.
+//! [`gated`] is one of the last kind: it makes a sync wait until the test lets it go on. Code that writes to a disk is handed
+//! one of them, so the same code runs in a server and in a simulation. The promises of a call are stated here, once:
 //!
 //! - bytes are durable when [`File::sync`] has succeeded after they were appended;
 //! - a name (of a new file, of a renamed one, the absence of a removed one) is durable when [`Disk::sync_folder`] of its
 //!   folder has succeeded;
-//! - after a [`File::sync`] that failed it is unknown which bytes are durable, and a later one that succeeds does not tell.
+//! - after a [`File::sync`] that failed it is unknown which bytes are durable, and a later success does not tell.
 //!
 //! Every call may come from any thread.
 
@@ -26,20 +26,20 @@ use std::sync::Arc;
 /// The purpose for which a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Open {
-    /// To be read; it must be there.
+    /// For reading; the file must exist.
     Read,
-    /// To be read and appended to; it must be there.
+    /// For reading and appending; the file must exist.
     Append,
-    /// To be read and appended to; it begins empty, even if it had bytes.
+    /// For reading and appending; the file begins empty, even if it existed and had bytes.
     Create,
 }
 
 /// A file system.
 pub trait Disk: Debug + Send + Sync {
-    /// Opens a file. One that may be made is not reached through a link.
+    /// Opens a file. With [`Open::Create`], a link at the path is not followed.
     ///
     /// # Errors
-    /// If it is no regular file, and when a call to the system fails; `NotFound` where a file had to be there.
+    /// If it is no regular file, and when a call to the system fails; `NotFound` if the file has to exist and does not.
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>>;
 
     /// Returns the size of a file in bytes.
@@ -60,8 +60,8 @@ pub trait Disk: Debug + Send + Sync {
     /// If it is no regular file, and when a call to the system fails.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// The path of the file that is meant by this one: the links at its end are followed, so that they stay where the file is
-    /// replaced. There need be nothing there.
+    /// Returns the path to which the links at the end of this path lead, so that the links stay when the file is replaced.
+    /// The file need not exist.
     fn resolve(&self, path: &Path) -> PathBuf {
         path.to_owned()
     }
@@ -84,16 +84,17 @@ pub trait Disk: Debug + Send + Sync {
     /// When a call to the system fails.
     fn sync_folder(&self, folder: &Path) -> io::Result<()>;
 
-    /// Takes the lock that this file stands for and writes `holder`, a process id, into it. The lock goes with the value.
+    /// Takes the lock that this file stands for and writes `holder`, a process id, into it. Dropping the value releases the
+    /// lock.
     ///
     /// # Errors
-    /// `ResourceBusy` where another holds it, with a text that names the process; and when a call to the system fails.
+    /// `ResourceBusy` if another process holds it, with a text that names the process; and when a call to the system fails.
     fn lock(&self, path: &Path, holder: u32) -> io::Result<Box<dyn Lock>>;
 }
 
 /// An open file.
 pub trait File: Debug + Send + Sync {
-    /// Reads from byte `at` on; returns how many bytes, 0 at the end.
+    /// Reads from byte `at` on; returns the number of bytes, 0 at the end.
     ///
     /// # Errors
     /// When a call to the system fails.
@@ -124,13 +125,13 @@ pub trait File: Debug + Send + Sync {
     fn size(&self) -> io::Result<u64>;
 }
 
-/// A lock that is held as long as this lives.
+/// A lock, which is held until this value is dropped.
 pub trait Lock: Debug + Send + Sync {
     /// Returns whether other processes still find the lock: its file exists, and is the one that is locked.
     fn is_in_place(&self) -> bool;
 }
 
-/// Reads into `into` until it is full or the file ends; returns how many bytes.
+/// Reads into `into` until it is full or the file ends; returns the number of bytes.
 ///
 /// # Errors
 /// When a call to the system fails.

@@ -73,7 +73,7 @@ impl<B> Clone for PassingDisk<B> {
 }
 
 impl<B: Between> PassingDisk<B> {
-    /// This disk, behind `between`.
+    /// Puts this disk behind `between`.
     pub fn new(disk: Arc<dyn Disk>, between: B) -> Self {
         Self { disk, between: Arc::new(between) }
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::{Disk, File, Lock, Open};
 use crate::own;
 
-/// More bytes than the number of a process has.
+/// The largest number of bytes that are read of the process id in a lock file; no id is longer.
 const HOLDER_BYTES_MAX: u64 = 20;
 
 /// The machine's own file system.
@@ -29,7 +29,7 @@ impl Disk for RealDisk {
             Open::Create => {
                 let file = own::open_or_create(path, options.append(true).create(true));
                 let file = file.map_err(|error| own::named(path, error))?;
-                // Appending and truncating exclude each other in one call.
+                // The system does not allow appending and truncating in one call.
                 file.set_len(0)?;
                 file
             }
@@ -66,7 +66,7 @@ impl Disk for RealDisk {
     }
 
     fn sync_folder(&self, folder: &Path) -> io::Result<()> {
-        // The folder of a bare file name is the one that the process is in.
+        // A bare file name has no folder: the file is in the current directory of the process.
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         fs::File::open(folder)?.sync_all()
     }
@@ -108,7 +108,8 @@ impl File for RealFile {
     fn append(&self, slices: &[IoSlice<'_>]) -> io::Result<()> {
         let total: usize = slices.iter().map(|slice| slice.len()).sum();
         let mut written = write_vectored(&self.0, slices)?;
-        // More slices than the system takes at once, or a disk that fills up: then the next call says so.
+        // The loop goes on if there are more slices than the system takes at once, or if the disk fills up: then the next
+        // call reports it.
         while written < total {
             let mut rest = slices.to_vec();
             let mut rest = rest.as_mut_slice();
@@ -143,7 +144,7 @@ fn write_vectored(mut file: &fs::File, slices: &[IoSlice<'_>]) -> io::Result<usi
     }
 }
 
-/// The system takes the lock back when the file is closed.
+/// A lock of the system, which releases it when the file is closed.
 #[derive(Debug)]
 struct RealLock {
     file: fs::File,

@@ -19,13 +19,13 @@ use super::crc32c;
 /// The most bytes that a line has, its end included; Redis takes a longer line for two.
 pub const LINE_BYTES_MAX: usize = 1023;
 
-/// The largest number that a block or a base may say of itself. No journal and no file gets as far, so that code that counts
-/// on from there does not overflow.
+/// The largest number in the line of a block or a base. No journal and no file gets as far, so code that counts on from there
+/// does not overflow.
 pub const NUMBER_MAX: u64 = i64::MAX as u64;
 
 const PREFIX: &[u8] = b"#SLV:";
 
-/// The part of the sum of a block's line that stands in it as its check.
+/// The part of the checksum of a block's line that is written into the line as its check.
 const CHECK_MASK: u32 = 0xffff;
 
 /// The salt that separates the blocks of one stretch of a file from all others.
@@ -64,19 +64,19 @@ impl Stretch {
 pub struct Block {
     /// The number of the block since the last line with a salt, from 0.
     pub number: u64,
-    /// The journal's offset at which it begins.
+    /// The journal's offset at which the block begins.
     pub from: u64,
     /// The bytes of the journal that the block stands for. Its content may be shorter: parts of the journal are for replicas
     /// only.
     pub covered: u64,
-    /// Bytes that follow the line.
+    /// The number of bytes that follow the line.
     pub length: u64,
     /// The number of bytes of the journal before `from` that were not known to be synced when the block was written.
     pub unsynced: u64,
 }
 
 impl Block {
-    /// The journal's offset behind the block.
+    /// Returns the journal's offset behind the block.
     pub fn to(&self) -> u64 {
         self.from.saturating_add(self.covered)
     }
@@ -90,15 +90,15 @@ impl Block {
 /// A line that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Line {
-    /// `#TS:`, seconds since 1970.
+    /// The time (`#TS:`), in seconds since 1970.
     Time(i64),
-    /// `#SLV:F`.
+    /// The beginning of a stretch (`#SLV:F`).
     Salt(Salt),
-    /// `#SLV:S`.
+    /// The offset that a base stands for (`#SLV:S`).
     StandsFor(u64),
-    /// `#SLV:B`, with the sum so far and the sum that must come out.
+    /// The line in front of a block (`#SLV:B`), with the checksum so far and the one that must result.
     Block(Block, Sums),
-    /// `#SLV:E`.
+    /// The end of a base (`#SLV:E`), with its length.
     End(u64),
     /// A line of another program.
     Unknown,
@@ -111,7 +111,7 @@ pub enum Line {
 pub struct Sums {
     /// The sum of salt and line.
     pub line: u32,
-    /// The sum with the content.
+    /// The checksum with the content.
     pub whole: u32,
 }
 
@@ -148,19 +148,19 @@ fn hexadecimal(into: &mut Vec<u8>, number: u32, digits: u32) {
     into.extend((0..digits).rev().map(|place| DIGITS[(number >> (4 * place)) as usize & 15]));
 }
 
-/// Ends a line that is itself all that is summed.
+/// Appends the checksum and the end of the line, for a line without a block.
 fn close(into: &mut Vec<u8>, start: usize, salt: Salt) {
     let sum = salt.sum(&into[start..]);
     hexadecimal(into, sum, 8);
     into.extend_from_slice(b"\r\n");
 }
 
-/// Appends `#TS:`.
+/// Appends the line with the time, `#TS:`.
 pub fn write_time(into: &mut Vec<u8>, seconds: i64) {
     into.extend_from_slice(format!("#TS:{seconds}\r\n").as_bytes());
 }
 
-/// Appends `#SLV:F`.
+/// Appends the line that begins a stretch, `#SLV:F`.
 pub fn write_salt(into: &mut Vec<u8>, salt: Salt) {
     let start = into.len();
     into.extend_from_slice(b"#SLV:F ");
@@ -170,12 +170,12 @@ pub fn write_salt(into: &mut Vec<u8>, salt: Salt) {
     close(into, start, salt);
 }
 
-/// Appends `#SLV:S`.
+/// Appends the line with the offset that a base stands for, `#SLV:S`.
 pub fn write_stands_for(into: &mut Vec<u8>, salt: Salt, offset: u64) {
     write_number(into, salt, b"#SLV:S ", offset);
 }
 
-/// Appends `#SLV:E`.
+/// Appends the line that ends a base, `#SLV:E`.
 pub fn write_end(into: &mut Vec<u8>, salt: Salt, length: u64) {
     write_number(into, salt, b"#SLV:E ", length);
 }
@@ -189,7 +189,7 @@ fn write_number(into: &mut Vec<u8>, salt: Salt, prefix: &[u8], number: u64) {
     close(into, start, salt);
 }
 
-/// Appends `#SLV:B` for a block of this content.
+/// Appends the line in front of a block of this content, `#SLV:B`.
 pub fn write_block<'a>(into: &mut Vec<u8>, salt: Salt, block: &Block, content: impl Iterator<Item = &'a [u8]>) {
     let start = into.len();
     into.extend_from_slice(b"#SLV:B ");
@@ -204,7 +204,7 @@ pub fn write_block<'a>(into: &mut Vec<u8>, salt: Salt, block: &Block, content: i
     into.extend_from_slice(b"\r\n");
 }
 
-/// Returns the first place in these bytes at which one of our lines can begin, for a search behind damage.
+/// Returns the first place in these bytes at which one of Sleeve's own lines can begin, for a search behind damage.
 pub fn find_own(bytes: &[u8]) -> Option<usize> {
     memchr::memmem::find(bytes, PREFIX)
 }
@@ -255,7 +255,7 @@ fn own(text: &[u8], salt: Option<Salt>) -> Option<Line> {
     }
 }
 
-/// Digits as they are written: without a sign, without leading zeros.
+/// Reads a number as this file writes it: digits without a sign and without leading zeros.
 fn decimal_of(text: &[u8]) -> Option<u64> {
     let is_plain = text.iter().all(u8::is_ascii_digit) && (text.len() == 1 || text.first() != Some(&b'0'));
     if is_plain { std::str::from_utf8(text).ok()?.parse().ok() } else { None }

@@ -1,7 +1,7 @@
 //! CRC-32C (Castagnoli; polynomial 0x1EDC6F41, reflected 0x82F63B78; RFC 3720, appendix B.4).
 //!
-//! It stands in front of each block of the log and is computed for each, so it takes the processor's own instruction where
-//! there is one, and eight tables at a time elsewhere. Pure; any thread.
+//! Each block of the AOF has such a checksum, so it is computed by the processor's own instruction if there is one, and
+//! otherwise by eight tables at a time. Pure; any thread.
 
 /// Returns the sum of `bytes` that follow bytes with the sum `sum`; 0 begins.
 #[inline]
@@ -46,7 +46,8 @@ fn by_tables(sum: u32, bytes: &[u8]) -> u32 {
 /// Returns whether a small change explains why the checksum is `sum` and not `other`: one flipped bit among the last `length`
 /// bytes, or one different byte if `length` is small, or one wrong digit in the written checksum.
 pub fn is_off_by_one_byte(sum: u32, other: u32, length: u64) -> bool {
-    /// Among more bytes than that one that is any other explains too many sums.
+    /// The length up to which any one different byte is considered. Among more bytes too many checksums could be explained in
+    /// this way.
     const FEW_BYTES: u64 = 1 << 16;
     let difference = sum ^ other;
     let is_one_digit = (0..8).any(|digit| difference & !(0xf << (4 * digit)) == 0);
@@ -65,7 +66,7 @@ pub fn is_off_by_one_byte(sum: u32, other: u32, length: u64) -> bool {
     difference != 0 && (is_one_digit || is_one_byte)
 }
 
-/// For each highest byte which entry of the first table has it.
+/// For each highest byte the index of the entry of the first table that has it.
 static CHANGED_BY: [u8; 256] = {
     let mut entries = [0; 256];
     let mut index = 0;

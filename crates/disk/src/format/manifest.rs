@@ -16,25 +16,25 @@ use sleeve_wire::inline;
 /// Bytes that a line has at most, its end included.
 const LINE_BYTES_MAX: usize = 1024;
 
-/// Bytes that a manifest has at most: a log of ten thousand increments is far below it.
+/// The largest size of a manifest in bytes: an AOF with ten thousand increments is far below it.
 pub const BYTES_MAX: u64 = 16 << 20;
 
-/// The largest number that a file may have. No log gets as far, so that those of the files behind it are numbers too.
+/// The largest number that a file may have. No AOF gets as far, so the numbers of the files behind it do not overflow.
 const NUMBER_MAX: i64 = i64::MAX / 2;
 
-/// A file of the log.
+/// A file of the AOF.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its name in the folder.
+    /// The name of the file in the folder.
     pub name: Vec<u8>,
-    /// Its number; those of increments rise.
+    /// The number of the file; the numbers of increments rise.
     pub number: i64,
     /// The number of bytes of the file that count, if the file is longer: the next file repeats the remaining bytes.
     pub length: Option<u64>,
 }
 
 impl Entry {
-    /// The name as a path in the folder.
+    /// Returns the name as a path in the folder.
     pub fn path(&self) -> &Path {
         Path::new(OsStr::from_bytes(&self.name))
     }
@@ -49,13 +49,13 @@ impl fmt::Display for Entry {
 /// The format of a base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// As a snapshot (`aof-use-rdb-preamble yes`).
+    /// An RDB snapshot (`aof-use-rdb-preamble yes`).
     Rdb,
-    /// As requests.
+    /// Requests.
     Aof,
 }
 
-/// The files of a log.
+/// The files of an AOF.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
     /// The file that is read first.
@@ -70,10 +70,10 @@ pub struct Manifest {
     pub increment_number: i64,
 }
 
-/// Why a manifest is none.
+/// The reason why bytes are no manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManifestError {
-    /// The line, from 1; 0 where there is none.
+    /// The number of the line, from 1; 0 if there is none.
     pub line: usize,
     /// The text of the line.
     pub text: String,
@@ -100,8 +100,8 @@ impl Manifest {
     /// them.
     ///
     /// # Errors
-    /// Where Redis 7.0 would end its start, and where a number is so large that none can follow it: Redis would write one
-    /// that it refuses at its next start.
+    /// If Redis 7.0 would end its start, or if a number is so large that none can follow it: Redis would write one that it
+    /// refuses at its next start.
     pub fn parse(bytes: &[u8]) -> Result<(Manifest, Vec<String>), ManifestError> {
         if bytes.is_empty() {
             return Err(ManifestError { line: 0, text: String::new(), reason: "Found an empty AOF manifest" });
@@ -129,7 +129,7 @@ impl Manifest {
     }
 
     fn add_line(&mut self, line: &[u8]) -> Result<(), &'static str> {
-        // To Redis it is a C string: bytes behind a zero byte are not seen, a line end included.
+        // Redis takes the line for a C string: it does not see the bytes behind a zero byte, not even a line end.
         if line.contains(&0) || line.last() != Some(&b'\n') {
             return Err("The AOF manifest file contains too long line");
         }
@@ -172,7 +172,7 @@ impl Manifest {
         (is_late && is_increment).then(|| format!("calls {entry} history, which is newer than what is not"))
     }
 
-    /// The manifest as a file.
+    /// Returns the bytes of the manifest's file.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let groups = [(self.base.as_slice(), b'b'), (&self.history, b'h'), (&self.increments, b'i')];
@@ -182,7 +182,7 @@ impl Manifest {
         bytes
     }
 
-    /// Adds an increment of a log that is called `prefix`.
+    /// Adds an increment of an AOF named `prefix`.
     pub fn add_increment(&mut self, prefix: &str) -> Entry {
         self.increment_number += 1;
         let name = format!("{prefix}.{}.incr.aof", self.increment_number).into_bytes();
@@ -283,7 +283,7 @@ fn leading_number(text: &[u8]) -> i64 {
     if is_negative { -value } else { value }
 }
 
-/// The number that a name of the usual form has in it.
+/// Returns the number in a file name of the usual form.
 fn number_in_name(name: &[u8]) -> Option<i64> {
     let stem = [".base.rdb", ".base.aof", ".incr.aof"].iter().find_map(|end| name.strip_suffix(end.as_bytes()))?;
     let digits = stem.get(memchr::memrchr(b'.', stem)? + 1..)?;

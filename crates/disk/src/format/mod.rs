@@ -1,4 +1,4 @@
-//! The bytes of a log's files: the manifest, the lines between requests, the sum.
+//! The bytes of an AOF's files: the manifest, the lines between requests, the checksum.
 
 pub mod annotation;
 pub mod crc32c;

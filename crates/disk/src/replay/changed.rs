@@ -76,8 +76,8 @@ pub fn is_changed_block(file: &Arc<dyn File>, at: u64, stretch: Stretch) -> io::
     Ok(false)
 }
 
-/// Returns whether these bytes, which are no line of a block, were one: the front of the line is there, but for a few bytes,
-/// and the line ends in the same sector.
+/// Returns whether these bytes, which do not parse as the line of a block, once were one: the front of the line is there, but
+/// for a few bytes, and the line ends in the same sector.
 fn is_damaged_line(front: &[u8], at: u64, number: u64) -> bool {
     let in_sector = (SECTOR_BYTES - at % SECTOR_BYTES) as usize;
     let Some(end) = memchr::memchr(b'\n', front).filter(|&end| end < in_sector) else { return false };
@@ -106,7 +106,7 @@ impl Written {
         (self.at + index as u64) / SECTOR_BYTES
     }
 
-    /// Returns whether no crash has left this content, of which the sum is wrong.
+    /// Returns whether no crash can have left this content, which has a wrong checksum.
     fn is_whole(mut self, content: &[u8]) -> bool {
         match self.read(content) {
             Ok(()) => {
@@ -171,7 +171,7 @@ fn expect(content: &[u8], at: usize, expected: &[u8]) -> Result<usize, usize> {
     Ok(at + expected.len())
 }
 
-/// The line at the front of these bytes, and how long it is.
+/// Returns the line at the front of these bytes, and its length.
 fn line_of(front: &[u8], salt: Option<Salt>) -> Option<(usize, Line)> {
     let end = memchr::memchr(b'\n', front)? + 1;
     Some((end, annotation::parse(front.get(..end)?, salt)))

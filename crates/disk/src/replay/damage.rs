@@ -1,6 +1,6 @@
-//! The faults that an AOF can have, in which file and at which byte, and the remedies for their readers.
+//! The faults that an AOF can have, with the file and the byte, and the remedies for their readers.
 //!
-//! Reading makes it. A server that starts ends with it, and `sleeve check aof` prints it.
+//! The reader of an AOF reports them. A server that starts ends with such a fault, and `sleeve check aof` prints it.
 
 use std::fmt;
 use std::io;
@@ -10,9 +10,9 @@ use crate::format::manifest::ManifestError;
 /// The kind of fault.
 #[derive(Debug)]
 pub enum What {
-    /// The disk cannot give it.
+    /// The disk cannot read the file.
     Unreadable(io::Error),
-    /// The manifest is none.
+    /// The manifest cannot be parsed.
     Manifest(ManifestError),
     /// The manifest names the file, and it is not there.
     NotThere,
@@ -22,7 +22,7 @@ pub enum What {
     CutOff,
     /// The file ends between MULTI and EXEC.
     OpenTransaction,
-    /// A line of ours that is none any more.
+    /// A line that begins as Sleeve's own lines do and does not parse as one.
     DamagedLine,
     /// A block differs from the written one.
     WrongSum,
@@ -40,9 +40,9 @@ pub enum What {
         /// The journal's offset at which the next part begins.
         found: u64,
     },
-    /// The manifest does not name it, and it has data that is nowhere else.
+    /// The manifest does not name the file, which has data that no other file has.
     NotNamed,
-    /// The manifest calls it history, and it has data that is nowhere else.
+    /// The manifest calls the file history, and it has data that no other file has.
     NotHistory,
     /// The file is cut off or damaged, and there are files behind it.
     NotTheLast(Box<What>),
@@ -99,8 +99,8 @@ pub struct Damage {
     pub at: u64,
     /// The kind of fault.
     pub what: What,
-    /// True if it is the end of the bytes that were being written when the power or the process went: no bytes that were
-    /// promised to be on the disk are lost by cutting it off.
+    /// True if the damage is the torn end of the bytes that were being written when the power or the process went: cutting it
+    /// off loses no bytes that were promised to be on the disk.
     pub is_unfinished_end: bool,
 }
 

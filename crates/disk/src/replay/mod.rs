@@ -35,7 +35,7 @@ use crate::format::manifest::{Entry, Manifest};
 pub struct Options {
     /// True if a torn end may be cut off (`aof-load-truncated`).
     pub load_truncated: bool,
-    /// The time, in seconds since 1970, behind which reading stops; only AOFs with `#TS:` lines have times.
+    /// The time, in seconds since 1970, behind which the reader stops; only AOFs with `#TS:` lines have times.
     pub read_until: Option<i64>,
 }
 
@@ -44,13 +44,13 @@ pub struct Options {
 pub enum Step {
     /// Whole pieces are in the buffer.
     Requests,
-    /// Here is a snapshot. When it has been read, [`Replay::after_rdb`] is called.
+    /// The file goes on with a snapshot. The caller reads it, and then calls [`Replay::after_rdb`].
     Rdb(RdbSource),
     /// The AOF was read to its end.
     End(Outcome),
 }
 
-/// A snapshot in a log, as bytes.
+/// A snapshot in an AOF, as bytes.
 #[derive(Debug)]
 pub struct RdbSource {
     file: Arc<dyn File>,
@@ -87,22 +87,22 @@ pub struct Cut {
     pub bytes: u64,
     /// Files that go whole: their content came later.
     pub later: Vec<Entry>,
-    /// Why; none where the reading was asked to stop there.
+    /// The damage; none if the caller asked the reader to stop there.
     pub damage: Option<Damage>,
 }
 
 /// The result of reading a whole AOF.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// The journal's offset behind it.
+    /// The journal's offset behind the AOF.
     pub end: u64,
-    /// True if the offset is known; else it is the number that could be counted, and the journal may have been ahead.
+    /// True if the offset is known; otherwise it is only counted, and the journal may have been ahead.
     pub is_exact: bool,
     /// The part to cut off.
     pub cut: Option<Cut>,
     /// Oddities that were accepted, a sentence each.
     pub told: Vec<String>,
-    /// The latest time that stands in it, in seconds since 1970.
+    /// The latest time in the AOF, in seconds since 1970.
     pub time: Option<i64>,
     /// The stretch of the last file, where blocks may go on.
     pub(crate) tail: Option<Stretch>,
@@ -112,7 +112,7 @@ pub struct Outcome {
     pub(crate) database: u32,
 }
 
-/// A log that is being read.
+/// An AOF that is being read.
 #[derive(Debug)]
 pub struct Replay {
     disk: Arc<dyn Disk>,
@@ -164,12 +164,12 @@ impl Replay {
         self
     }
 
-    /// The file that is being read, or was last.
+    /// Returns the file that is being read, or was read last.
     pub fn file(&self) -> Option<&Entry> {
         self.entry(self.next_file.checked_sub(1)?)
     }
 
-    /// Bytes of the log that have been read.
+    /// Returns the bytes of the AOF that have been read.
     pub fn bytes_read(&self) -> u64 {
         self.bytes_passed + self.part.as_ref().map_or(0, Part::position)
     }
@@ -265,8 +265,8 @@ impl Replay {
         Ok(None)
     }
 
-    /// A base of Redis's may be empty, where there was nothing to write. One of ours never is; and only behind one of ours
-    /// does the first increment begin with a line of ours.
+    /// Checks an empty base. Redis's may be empty; Sleeve's own never is, and only behind one of Sleeve's does the first
+    /// increment begin with a line of Sleeve's.
     fn check_empty_base(&mut self) -> Result<(), Damage> {
         if let Some(entry) = self.manifest.increments.first() {
             let (is_ours, claims) =
@@ -386,7 +386,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Why damage is no unfinished end, if it is none.
+    /// Returns the reason why the damage is no torn end, if there is one.
     fn reason_to_refuse(&self, part: &Part, what: &What) -> io::Result<Option<Refusal>> {
         if matches!(what, What::Unreadable(_)) || part.is_in_block() {
             return Ok(Some(Refusal::Plain));
@@ -394,7 +394,7 @@ impl Replay {
         let is_base = self.is_base(self.next_file - 1);
         let is_sealed = part.is_sealed();
         let is_torn = matches!(what, What::CutOff | What::OpenTransaction);
-        // The bytes that a power cut takes leave a hole, or take the end of a file away; it puts nothing elsewhere.
+        // A power cut leaves a hole, or takes the end of a file away; it moves no bytes elsewhere.
         let is_out_of_order = match what {
             What::Repeated { .. } => true,
             What::Missing { .. } => part.next_number() > 0,
@@ -486,7 +486,7 @@ impl Replay {
     }
 }
 
-/// Why damage is no unfinished end.
+/// The reason why damage is no torn end.
 enum Refusal {
     /// The damage is in a file that was whole when the manifest named it, or is of a kind that no torn end can have.
     Plain,

@@ -22,9 +22,11 @@ const CHUNK_BYTES: usize = 256 * 1024;
 pub struct Place {
     /// The journal's offset.
     pub offset: u64,
-    /// True if it is known: bytes outside of blocks are only counted, and the journal may have been ahead of that.
+    /// True if the offset is known: bytes outside of blocks are only counted, and the journal may have been ahead of that
+    /// count.
     pub is_exact: bool,
-    /// True if this is where a base stands: the first block behind it may begin before that with bytes that are not logged.
+    /// True if this is the offset that a base stands for: the first block behind it may begin earlier, with bytes that are
+    /// not logged.
     pub is_base: bool,
 }
 
@@ -33,7 +35,7 @@ pub struct Place {
 pub enum Got {
     /// Whole pieces were appended.
     Pieces,
-    /// The file is over, or the time is up.
+    /// The file has ended, or the reader has reached the time at which it is to stop.
     End,
 }
 
@@ -42,20 +44,20 @@ pub enum Got {
 pub struct BaseFacts {
     /// True if the file is a base, with blocks that count from its own beginning.
     is_base: bool,
-    /// The offset that the base says that it stands for.
+    /// The journal's offset that the base says that it stands for.
     pub stands_for: Option<u64>,
     /// True if a line of the base has marked its end.
     pub has_end: bool,
 }
 
-/// The times that stand in a file, in seconds since 1970.
+/// The times in a file, in seconds since 1970.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Times {
     /// The latest time that was read.
     pub latest: Option<i64>,
-    /// The time behind which the reading stops.
+    /// The time behind which the reader stops.
     until: Option<i64>,
-    /// The beginning of the part that is later than that.
+    /// The byte of the file at which the part behind that time begins.
     pub stopped_at: Option<u64>,
 }
 
@@ -83,7 +85,7 @@ pub struct Part {
     pub base: BaseFacts,
     /// The database that was selected last.
     pub database: u32,
-    /// The times that stand in it.
+    /// The times in the file.
     pub times: Times,
     /// Lines that no Sleeve server has written: how many, and where the first is.
     pub unknown_lines: Option<(u64, u64)>,
@@ -96,7 +98,7 @@ pub struct Part {
     fault: Option<What>,
 }
 
-/// Why reading stops: in the outer value the disk, in the inner one the file.
+/// The result of a step of the parser: an error is a fault of the disk ([`What::Unreadable`]) or of the file.
 type Parsed<T> = Result<T, What>;
 
 impl From<io::Error> for What {
@@ -106,7 +108,7 @@ impl From<io::Error> for What {
 }
 
 impl Part {
-    /// Opens the file from byte `at` on. `is_base` where the blocks count from the base's own beginning.
+    /// Opens the file from byte `at` on. `is_base` says that the blocks count from the base's own beginning.
     ///
     /// # Errors
     /// When a call to the system fails.
@@ -145,7 +147,7 @@ impl Part {
         self.block.is_some()
     }
 
-    /// Returns whether the next bytes should be a block: all since the salt was given are.
+    /// Returns whether the next bytes should be a block: since the last line with a salt the file has had blocks only.
     pub fn is_sealed(&self) -> bool {
         self.stretch.is_some() && !self.has_strange
     }
@@ -175,7 +177,7 @@ impl Part {
         self.piece_start
     }
 
-    /// The file's size.
+    /// Returns the file's size.
     pub fn size(&self) -> u64 {
         self.window.size()
     }
@@ -248,7 +250,7 @@ impl Part {
     }
 
     fn end(&self) -> Parsed<()> {
-        // A base that begins as ours do has to end so.
+        // A base that begins with Sleeve's own lines has to end with one.
         let is_ours = self.stretch.is_some() || self.base.stands_for.is_some();
         let is_cut_off = self.base.is_base && is_ours && !self.base.has_end;
         if is_cut_off { Err(What::CutOff) } else { Ok(()) }
@@ -299,7 +301,7 @@ impl Part {
         Ok(!self.is_in_transaction)
     }
 
-    /// The line that begins here, its end included.
+    /// Returns the length of the line that begins here, with its end.
     fn whole_line(&mut self, limit: u64) -> Parsed<usize> {
         self.window.fill(LINE_BYTES_MAX)?;
         let rest = self.window.rest();
@@ -311,13 +313,13 @@ impl Part {
         }
     }
 
-    /// A line between the requests of a piece, or within a block.
+    /// Reads a line between the requests of a piece, or within a block.
     fn time_line(&mut self, limit: u64) -> Parsed<()> {
         let length = self.whole_line(limit)?;
         let line = annotation::parse(self.window.rest().get(..length).unwrap_or_default(), self.salt());
         match line {
             Line::Time(seconds) if self.times.is_too_late(seconds) => {
-                // Within a transaction: it is left out whole.
+                // Within a transaction the whole transaction is left out.
                 self.times.stopped_at = Some(self.piece_start);
                 return Err(What::OpenTransaction);
             }
@@ -334,7 +336,7 @@ impl Part {
         self.unknown_lines = Some((count + 1, first));
     }
 
-    /// A line between pieces and blocks.
+    /// Reads a line between pieces and blocks.
     fn line(&mut self) -> Parsed<()> {
         let length = self.whole_line(u64::MAX)?;
         let line = annotation::parse(self.window.rest().get(..length).unwrap_or_default(), self.salt());
@@ -344,8 +346,8 @@ impl Part {
                 return Ok(());
             }
             Line::Time(seconds) => self.times.latest = Some(seconds),
-            // Among blocks no server writes one: it is the rest of a line of ours, and the bytes that follow are no
-            // stranger's.
+            // No server writes such a line among blocks: it is the remainder of a line of Sleeve's own, and the bytes behind
+            // it are not another server's.
             Line::Unknown if self.is_sealed() => return Err(What::DamagedLine),
             Line::Unknown => self.tell_unknown(),
             Line::Damaged => return Err(What::DamagedLine),
@@ -395,7 +397,7 @@ impl Part {
         match () {
             () if found < expected => Err(What::Repeated { expected, found }),
             () if found > expected && !is_first => Err(What::Missing { expected, found }),
-            // A line was lost, and its block then looked like a stranger's words.
+            // The line of a block was damaged, so that its block was taken for another server's requests.
             () if block.number != next_number => Err(What::DamagedLine),
             () => Ok(()),
         }
@@ -425,7 +427,7 @@ impl Part {
 pub struct Claims {
     /// The highest offset up to which any of the blocks says that the journal was synced.
     pub synced: u64,
-    /// The journal's offset behind the last of them.
+    /// The journal's offset behind the last of the blocks.
     pub to: u64,
     /// The number of whole blocks.
     pub blocks: u64,

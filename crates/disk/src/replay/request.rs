@@ -15,11 +15,11 @@ use super::window::Window;
 pub enum RequestKind {
     /// The beginning of a transaction.
     Multi,
-    /// Its end.
+    /// The end of a transaction.
     Exec,
-    /// From here on another database is meant.
+    /// The requests behind it are for this database.
     Select(u32),
-    /// Anything else.
+    /// Any other request.
     Other,
 }
 
@@ -34,7 +34,7 @@ impl Requests {
     /// `limit` bytes.
     ///
     /// # Errors
-    /// In the outer value a failed call to the system; in the inner one why there is no request.
+    /// The outer error is a failed call to the system; the inner one says why the bytes are no request.
     pub fn next(&mut self, window: &mut Window, limit: u64) -> io::Result<Result<(usize, RequestKind), What>> {
         let mut parser = Parser::new();
         let limits = Limits { bulk_len_max: i64::MAX, requests_max: 1, ..Limits::default() };
@@ -71,10 +71,10 @@ impl Requests {
     }
 }
 
-/// The arguments of the requests in `bytes`, which are whole, one after the other.
+/// Calls a function with the arguments of each request in `bytes`, which holds whole requests.
 ///
 /// # Errors
-/// Where they are no requests.
+/// If the bytes are no requests.
 pub fn for_each(bytes: &[u8], mut call: impl FnMut(Args<'_>)) -> Result<(), What> {
     let mut batch = Batch::new();
     let limits = Limits { bulk_len_max: i64::MAX, ..Limits::default() };

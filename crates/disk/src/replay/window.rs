@@ -9,7 +9,7 @@ use crate::format::crc32c;
 /// Bytes that are read at once.
 const READ_BYTES: usize = 64 * 1024;
 
-/// The file and the part of it.
+/// The file and the part of it that is in memory.
 #[derive(Debug)]
 pub struct Window {
     file: Arc<dyn File>,
@@ -22,7 +22,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// Opens the file from byte `at` on, as long as it is now.
+    /// Opens the file from byte `at` on; its length is the present one.
     ///
     /// # Errors
     /// When a call to the system fails.
@@ -36,7 +36,7 @@ impl Window {
         self.size = self.size.min(length);
     }
 
-    /// The file's size.
+    /// Returns the file's size.
     pub fn size(&self) -> u64 {
         self.size
     }
@@ -56,10 +56,10 @@ impl Window {
         self.bytes.get(self.passed..).unwrap_or_default()
     }
 
-    /// Reads until at least so many bytes are in memory, or all that there are.
+    /// Reads until at least so many bytes, or the whole file, are in memory.
     ///
     /// # Errors
-    /// When a call to the system fails; a file that has become shorter.
+    /// When a call to the system fails, or if the file has become shorter.
     pub fn fill(&mut self, wanted: usize) -> io::Result<()> {
         let wanted = u64::try_from(wanted).unwrap_or(u64::MAX).min(self.remaining()) as usize;
         if self.rest().len() >= wanted {
@@ -96,11 +96,11 @@ impl Window {
         }
     }
 
-    /// The sum of the next `length` bytes, which the file has, going on from `sum`. Little of it is in memory at a time,
-    /// unless it is there already.
+    /// Returns the checksum of the next `length` bytes, which the file has, continued from `sum`. Only a small part of them
+    /// is read into memory at a time.
     ///
     /// # Errors
-    /// As [`Window::fill`].
+    /// Those of [`Window::fill`].
     pub fn sum_of_next(&self, length: u64, mut sum: u32) -> io::Result<u32> {
         let here = self.rest();
         let first = here.len().min(usize::try_from(length).unwrap_or(usize::MAX));

@@ -1,5 +1,5 @@
-//! The seeded source of the choices that a power cut makes about files that were not synced: one seed gives one cut, so that
-//! a failure can be had again.
+//! The seeded source of the choices that a power cut makes about files that were not synced: the same seed gives the same
+//! cut, so that a failure can be repeated.
 //!
 //! One thread at a time.
 
@@ -20,7 +20,7 @@ impl Chance {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`, which is not 0.
+    /// Draws a number below `bound`, which is not 0.
     pub(super) fn below(&mut self, bound: u64) -> u64 {
         (self.bits() >> 16) % bound
     }

@@ -12,7 +12,7 @@ enum Change {
     Truncate { length: u64 },
 }
 
-/// The file.
+/// A file of the crashing disk.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Inode {
     visible: Vec<u8>,
@@ -50,7 +50,7 @@ impl Inode {
         }
     }
 
-    /// Drops the changes from the next syncs: they stay readable and will never be durable.
+    /// Excludes the present changes from all later syncs: they stay readable and will never be durable.
     pub(super) fn fail_to_sync(&mut self) {
         self.changes.clear();
     }
@@ -90,7 +90,8 @@ fn write(durable: &mut Vec<u8>, at: u64, bytes: &[u8]) {
     durable[at..end].copy_from_slice(bytes);
 }
 
-/// Does part of a change: the first sectors of a write (`in_order`), or each of them or not; an odd one holds garbage.
+/// Applies a part of a change: the first sectors of a write (`in_order`), or any of its sectors; now and then a sector holds
+/// garbage.
 fn tear(durable: &mut Vec<u8>, change: &Change, chance: &mut Chance, in_order: bool) {
     let Change::Write { at, bytes } = change else {
         if chance.below(2) == 0 {

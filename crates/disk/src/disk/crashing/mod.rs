@@ -1,9 +1,9 @@
-//! A file system that a power cut empties of everything that was not synced.
+//! A file system on which a power cut may destroy everything that was not synced.
 //!
-//! It behaves as a file system does until the cut. The remains of the cut are drawn from a seed. Of each file they are the
-//! bytes that were durable, and of the writes behind them each, sector by sector, there, missing or garbage. Of each folder
-//! they are the names that were durable, and of the changes behind those each done or not. A sync that fails drops the
-//! changes that it should have made durable: they can still be read, and no later sync brings them to the disk, as in Linux.
+//! It behaves as a file system does until the cut. The seed of the cut decides what remains. Of each file, the durable bytes
+//! remain; of the writes behind them each sector is there, missing or garbage. Of each folder, the durable names remain; of
+//! the changes behind those each is done or not. A sync that fails drops the changes that it should have made durable: they
+//! can still be read, and no later sync brings them to the disk, as in Linux.
 //!
 //! Every call has a number. A [`Plan`] says at which call the power goes (before it takes effect, or after it and before the
 //! caller gets its result), which calls fail and how, and when the disk is full. After the cut every call fails;
@@ -27,16 +27,16 @@ use super::{Disk, File, Lock, Open};
 pub enum Fault {
     /// The disk reports an error; nothing is done. A sync drops the changes that it should have made durable.
     Broken,
-    /// The disk says that it is full; an append leaves so many bytes.
+    /// The disk reports that it is full; an append leaves so many bytes.
     Full(usize),
 }
 
-/// On which side of its call a cut falls.
+/// The side of its call on which a cut falls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The call has no effect.
     Before,
-    /// The call has its effect, and the caller never hears of it.
+    /// The call has its effect, and the caller does not get its result.
     After,
 }
 
@@ -59,7 +59,7 @@ pub struct CrashingDisk {
 
 #[derive(Clone, Debug)]
 enum NameChange {
-    /// A name now stands for a file.
+    /// A name stands for a file from now on.
     Link(PathBuf, usize),
     Rename(PathBuf, PathBuf),
     Unlink(PathBuf),
@@ -80,7 +80,7 @@ struct State {
     is_cut: bool,
 }
 
-/// The decision about a call before it takes effect.
+/// The part of a call that takes effect.
 enum Admitted {
     Whole,
     /// The call takes effect for this many bytes, and then fails.
@@ -88,7 +88,7 @@ enum Admitted {
 }
 
 impl State {
-    /// Counts a call and says whether it may take effect.
+    /// Counts a call and returns the part of it that takes effect, or the planned fault.
     fn enter(&mut self) -> io::Result<Admitted> {
         if self.is_cut {
             return Err(power_is_gone());
@@ -105,7 +105,7 @@ impl State {
         }
     }
 
-    /// As [`State::enter`], for calls that do not write.
+    /// Counts a call that does not write, and returns its planned fault, if any.
     fn enter_whole(&mut self) -> io::Result<()> {
         match self.enter()? {
             Admitted::Whole => Ok(()),
@@ -159,7 +159,7 @@ fn disk_is_full() -> io::Error {
 }
 
 impl CrashingDisk {
-    /// An empty disk with a plan.
+    /// Returns an empty disk with a plan.
     pub fn new(plan: Plan) -> CrashingDisk {
         let disk = CrashingDisk::default();
         disk.state().plan = plan;
@@ -180,7 +180,7 @@ impl CrashingDisk {
         self.state().is_cut
     }
 
-    /// Calls that fail, beside those of the plan, and how many bytes there may be from now on.
+    /// Adds calls that fail to those of the plan, and sets the largest number of bytes on the disk from now on.
     pub fn fail(&self, faults: BTreeMap<u64, Fault>, bytes_max: Option<u64>) {
         let mut state = self.state();
         state.plan.faults.extend(faults);
@@ -192,8 +192,8 @@ impl CrashingDisk {
         self.state().is_cut = true;
     }
 
-    /// Starts again where not the power but the process is gone: all writes can be read, and the ones that were not synced
-    /// are as much in danger as before. The numbers of calls begin anew.
+    /// Starts again after the death of the process without a power cut: all writes can be read, and the ones that were not
+    /// synced are as much in danger as before. The numbers of calls begin anew.
     pub fn restart(&self, plan: Plan) {
         let mut state = self.state();
         (state.plan, state.calls, state.is_cut) = (plan, 0, false);
@@ -235,7 +235,7 @@ impl CrashingDisk {
     }
 }
 
-/// A change that survived although one before it may not have: a renamed file keeps its content under the new name.
+/// Applies a change that survived although an earlier one may not have: a renamed file keeps its content under the new name.
 fn apply_late(names: &mut BTreeMap<PathBuf, usize>, change: &NameChange, state: &State) {
     if let NameChange::Rename(from, to) = change
         && !names.contains_key(from)
@@ -354,7 +354,7 @@ impl File for CrashingFile {
         if state.is_cut {
             return Err(power_is_gone());
         }
-        // Reads change nothing, so a cut at one shows nothing that a cut at the next write does not.
+        // Reads change nothing, so a cut at a read shows nothing that a cut at the next write does not show.
         Ok(copy_from(state.inodes[self.inode].bytes(), at, into))
     }
 
