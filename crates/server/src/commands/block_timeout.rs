@@ -1,6 +1,7 @@
-//! For how long a blocking command waits: the timeout that its row in the command table points at, as a deadline.
+//! The timeout of a blocking command, as a deadline. The command's row says which argument holds the timeout.
 //!
-//! All of them read it here, so that all refuse the same texts in the same words. It waits for nothing itself.
+//! All blocking commands read their timeout here, so that all refuse the same texts in the same words. This module waits for
+//! nothing itself.
 
 use sleeve_wire::commands::Unit;
 use sleeve_wire::long_double::LongDouble;
@@ -10,8 +11,8 @@ use crate::context::Cx;
 use crate::request::Request;
 use crate::request::error::Error;
 
-/// Returns the wall clock time in milliseconds at which this command has waited for long enough, as its arguments say where
-/// its row says that they do. None is for ever.
+/// Returns the deadline of a blocking command, in milliseconds of the wall clock. Its row says which argument holds the
+/// timeout. None means that it waits for ever.
 pub(super) fn deadline(cx: &Cx<'_>, request: Request<'_>) -> Result<Option<i64>, Error> {
     let Some(timeout) = request.row.timeout else { return Ok(None) };
     let argument = |index| request.args.get(index).unwrap_or_default();
@@ -22,22 +23,22 @@ pub(super) fn deadline(cx: &Cx<'_>, request: Request<'_>) -> Result<Option<i64>,
     }
 }
 
-/// Returns the deadline of a timeout of so many seconds, whole or not; 0 stands for never.
+/// Returns the deadline for a timeout in seconds, which need not be whole; 0 stands for no timeout.
 fn deadline_of_seconds(cx: &Cx<'_>, text: &[u8]) -> Result<Option<i64>, Error> {
     let not_float = Error::fixed("ERR timeout is not a float or out of range");
     let Some(seconds) = number::parse_f64(text) else {
-        // Redis counts in longer floating-point numbers, which hold values that no double does.
+        // Redis reads a long double, which holds values that an f64 does not.
         return Err(if LongDouble::parse(text).is_some() { OUT_OF_RANGE } else { not_float });
     };
     let milliseconds = seconds * 1_000.0;
-    // The largest 64-bit number is no double. A value that is not below the next double is out of range.
+    // The largest 64-bit integer is no f64. A value that is not below the next f64 is out of range.
     if milliseconds >= i64::MAX as f64 {
         return Err(OUT_OF_RANGE);
     }
     deadline_after(cx, milliseconds.ceil() as i64)
 }
 
-/// Returns the deadline of a timeout in whole milliseconds; 0 stands for never.
+/// Returns the deadline for a timeout in whole milliseconds; 0 stands for no timeout.
 pub(super) fn deadline_of_milliseconds(cx: &Cx<'_>, text: &[u8]) -> Result<Option<i64>, Error> {
     let not_integer = Error::fixed("ERR timeout is not an integer or out of range");
     deadline_after(cx, number::parse_i64(text).ok_or(not_integer)?)

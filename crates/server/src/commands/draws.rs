@@ -1,18 +1,19 @@
-//! How long the reply to a command may be that draws elements with repetitions: its length is judged before it is built,
-//! because a count is a claim, and nothing that is there bounds it.
+//! The limit on the reply to a command that draws elements with repetitions, such as SRANDMEMBER with a negative count. The
+//! client chooses the count, and the size of the collection does not bound it; so the length of the reply is checked before
+//! the reply is built.
 
 use crate::request::error::{Error, Outcome};
 
 /// The longest reply, in bytes: as long as the longest string.
 const REPLY_BYTES_MAX: usize = 512 * 1024 * 1024;
 
-/// The bytes that the shortest element takes: `$0`, two line ends.
+/// The bytes of the shortest element in a reply: `$0` and two line ends.
 const ELEMENT_BYTES_MIN: usize = 6;
 
 const TOO_LONG: Error = Error::fixed("ERR value is out of range, the reply would be longer than 512 MiB");
 
-/// Judges `count` draws from `elements`, which take as many bytes together as `bytes` says. That is asked only where it
-/// is no more work than the draws themselves.
+/// Checks the reply to `count` draws from `elements` elements. `bytes` sums up the bytes of all elements; it is called only
+/// if that is no more work than the draws themselves.
 ///
 /// # Errors
 /// The reply would be too long.
@@ -29,7 +30,7 @@ pub fn judge(count: usize, elements: usize, bytes: impl FnOnce() -> usize) -> Ou
     Ok(())
 }
 
-/// Checks the size of the reply that has been written: where few elements are very long, the draws may have met them often.
+/// Checks the size of the reply that has been written: if a few elements are very long, the draws may have chosen them often.
 ///
 /// # Errors
 /// The reply is too long.

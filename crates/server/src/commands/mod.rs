@@ -1,7 +1,7 @@
-//! The commands, a file or folder a family; this file only says which function runs which row.
+//! The commands, a file or folder for each family; this file only says which function runs which row.
 //!
-//! A command is a function of a [`Cx`] and a [`Request`] that writes its reply or returns why it refuses. It finds the
-//! locks of its keys held. The match below has no wildcard: a row without its function does not build.
+//! A command is a function of a [`Cx`] and a [`Request`] that writes its reply or returns the error that refuses the request.
+//! It finds the locks of its keys held. The match below has no wildcard: a row without its function does not build.
 
 mod block_timeout;
 mod command;
@@ -450,7 +450,8 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         | Command::Module
         | Command::Script
         | Command::Function => {
-            // A container runs as one of its subcommands; by itself it has too few arguments.
+            // A container itself runs nothing, only its subcommands do: a request with the container's name alone has too few
+            // arguments.
             Err(Error::arity(request.row.full_name))
         }
     }

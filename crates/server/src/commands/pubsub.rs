@@ -23,7 +23,7 @@ pub fn subscribe(cx: &mut Cx<'_>, request: Request<'_>, kind: Kind) -> Outcome {
         if !subscriptions.contains(kind, name) {
             let (shared, since) = cx.engine.pubsub.subscribe(kind, name, &cx.state.client.mailbox);
             subscriptions.enter(kind, shared, since);
-            // Others may need this before the batch ends: a script behind it may take long.
+            // Other threads may need this number before the batch ends: a script later in the batch may take long.
             cx.state.client.listened[kind as usize].store(subscriptions.len(kind), Ordering::Relaxed);
         }
         confirm(cx, request.row.name, kind, Some(name));
@@ -56,7 +56,7 @@ pub fn unsubscribe(cx: &mut Cx<'_>, request: Request<'_>, kind: Kind) -> Outcome
 fn confirm(cx: &mut Cx<'_>, word: &str, kind: Kind, name: Option<&[u8]>) {
     let len = |kind| cx.state.subscriptions.as_ref().map_or(0, |subscriptions| subscriptions.len(kind));
     let count = if kind == Kind::Shard { len(kind) } else { len(Kind::Channel) + len(Kind::Pattern) };
-    // Inside EXEC it is part of an array, which stays back as a whole.
+    // Inside EXEC the confirmation is part of an array, which CLIENT REPLY suppresses as a whole.
     cx.is_message = cx.state.multi.executing.is_none();
     let mut reply = cx.reply();
     reply.push(3);
@@ -65,13 +65,13 @@ fn confirm(cx: &mut Cx<'_>, word: &str, kind: Kind, name: Option<&[u8]>) {
     reply.integer(count as i64);
 }
 
-/// MONITOR. A client that is shown them already is not answered, as in Redis, and nor is a replica.
+/// MONITOR. A client that is a monitor already gets no reply, as in Redis, and nor does a replica.
 pub fn monitor(cx: &mut Cx<'_>) -> Outcome {
     if cx.state.is_replica() {
         return Ok(());
     }
     if !cx.may_block() {
-        // It would be shown commands among the replies of its transaction.
+        // The client would be shown commands among the replies of its transaction.
         return Err(Error::fixed("ERR MONITOR isn't allowed for DENY BLOCKING client"));
     }
     let subscriptions = cx.state.subscriptions.get_or_insert_default();
@@ -125,7 +125,7 @@ pub fn numpat(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Writes the reply of PING to a RESP2 subscriber: there, every reply looks like a message.
+/// Writes the reply of PING to a RESP2 subscriber, in the form of a message: such a client takes every reply for one.
 pub fn pong(reply: &mut Writer<'_>, message: &[u8]) {
     reply.array(2);
     reply.bulk(b"pong");

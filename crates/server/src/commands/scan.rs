@@ -1,4 +1,5 @@
-//! The shared part of the commands that walk a whole database: cursor, filter, and the treatment of keys that have expired.
+//! The shared part of the commands that walk over a database or a collection: cursor, filter, and the treatment of expired
+//! keys.
 
 use sleeve_store::EntryRef;
 use sleeve_wire::request::Args;
@@ -28,8 +29,8 @@ impl<'a> ScanFilter<'a> {
     }
 }
 
-/// Reads a cursor as C's `strtoul` reads it, which is how Redis takes it: a sign is allowed, a minus counts from 2^64 down,
-/// and no digits at all are 0.
+/// Reads a cursor as Redis does, with C's `strtoul`: a sign is allowed, a minus counts down from 2^64, and a text without
+/// digits is 0.
 pub fn parse_cursor(text: &[u8]) -> Result<u64, Error> {
     let invalid = Error::fixed("ERR invalid cursor");
     let (is_negative, digits) = match text {
@@ -49,13 +50,13 @@ pub fn parse_cursor(text: &[u8]) -> Result<u64, Error> {
     Ok(if is_negative { number.wrapping_neg() } else { number })
 }
 
-/// Reads how many keys a step is to show, at least 1.
+/// Reads COUNT, the number of keys that one step is to show; it is at least 1.
 pub fn parse_count(text: &[u8]) -> Result<usize, Error> {
     let count = number::parse_i64(text).ok_or(Error::NOT_INTEGER)?;
     usize::try_from(count).ok().filter(|count| *count > 0).ok_or(Error::SYNTAX)
 }
 
-/// The kind of collection that is walked over: each has options of its own.
+/// The kind of collection that a walk covers, with the option that only this kind has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Walked {
     /// A database: TYPE.
@@ -71,11 +72,11 @@ pub enum Walked {
 /// The options of a walk.
 #[derive(Debug, Clone, Copy)]
 pub struct Walk<'a> {
-    /// The names that are shown; the pattern is None if it leaves nothing out.
+    /// The filter of the names that are shown; its pattern is None if it would match every name.
     pub filter: ScanFilter<'a>,
     /// The number of elements that a step is to show.
     pub count: usize,
-    /// Whether a hash's values or a sorted set's scores are left out.
+    /// NOVALUES or NOSCORES: a hash's values or a sorted set's scores are not shown.
     pub only_names: bool,
 }
 

@@ -1,8 +1,8 @@
 //! MULTI, EXEC, DISCARD, WATCH and UNWATCH.
 //!
-//! EXEC finds the locks of everything that its queue and its watches name held, looks at its flag, and runs the queue in
-//! one go: no other thread can come between the look and the last command. The effects go to the
-//! journal as one piece.
+//! EXEC finds the shards of all keys locked that its queue and its watches name. It checks the flag that changes of watched
+//! keys raise, and runs the queue at once: no other thread can change a key between the check and the last command. The
+//! effects go to the journal as one piece.
 
 use sleeve_wire::commands::{Flags, Reach, Row};
 use sleeve_wire::request::Args;
@@ -41,7 +41,7 @@ pub fn watch(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if cx.state.multi.transaction.is_some() {
         return Err(Error::fixed("ERR WATCH inside MULTI is not allowed"));
     }
-    // A flag that is up already dooms the transaction, no matter which other keys are watched.
+    // If the flag of changed keys is raised already, EXEC will fail no matter which other keys are watched.
     if !cx.state.multi.watching.is_raised() {
         let database = cx.state.database;
         for key in request.keys() {
@@ -75,7 +75,7 @@ pub fn exec(cx: &mut Cx<'_>) -> Outcome {
         cx.reply().null_array();
         return Ok(());
     }
-    // Scripts in the queue are judged by the memory use at the time when EXEC came.
+    // For scripts in the queue, the use of memory at the beginning of EXEC counts.
     cx.has_no_room = cx.has_no_room && eviction::is_over_limit(cx.engine);
     cx.state.multi.executing = Some(transaction.queue.len() as i64);
     cx.locks.recorder.begin_transaction();
@@ -90,7 +90,7 @@ pub fn exec(cx: &mut Cx<'_>) -> Outcome {
             Err(error) => cx.refuse(&error),
         }
         if has_ended {
-            // It has ended its own client: the rest takes effect, but is not told.
+            // A command of the transaction has ended its own client: the rest takes effect, but its replies are dropped.
             cx.out.rewind(mark);
         } else if cx.out.is_full() {
             cx.cut_reply(mark);
@@ -98,24 +98,24 @@ pub fn exec(cx: &mut Cx<'_>) -> Outcome {
     }
     cx.locks.recorder.end_transaction(cx.engine.scripts.running.has_left_half());
     cx.state.multi.executing = None;
-    // A script in it may have lasted.
+    // A script in the transaction may have taken long.
     cx.look_at_clock();
     Ok(())
 }
 
-/// Makes this server ask its new primary for a full sync if a REPLICAOF of the same transaction stands before a write. The
-/// write is done, as in Redis, but it is in no stream, so this server must not go on from its own offset.
+/// Makes this server ask its new primary for a full sync if, in the same transaction, a REPLICAOF stands before a write. The
+/// write is executed, as in Redis, but it is in no replication stream, so this server must not go on from its own offset.
 fn note_write_behind_role(cx: &Cx<'_>, row: &Row) {
     if row.flags.contains(Flags::WRITE) && cx.engine.lifecycle.readiness.has(Hindrance::ReadOnly) {
         cx.engine.replication.role.begin_anew();
     }
 }
 
-/// Takes the locks that EXEC needs: of all that its queue and its watches name, or all shards where a command of the queue
-/// may look at any.
+/// Takes the locks that EXEC needs: those of all keys that its queue and its watches name, or all shards if a command of the
+/// queue may read any shard.
 ///
 /// # Errors
-/// BUSY: a script has them for long.
+/// BUSY: a long script holds them.
 pub fn lock(cx: &mut Cx<'_>) -> Outcome {
     let engine = cx.engine;
     let Some(transaction) = cx.state.multi.transaction.as_mut().filter(|transaction| !transaction.aborted) else {
@@ -139,7 +139,7 @@ pub fn lock(cx: &mut Cx<'_>) -> Outcome {
     locking::lock_keys(cx, hashes.iter().copied())
 }
 
-/// Returns whether a watched key has expired since WATCH. Its removal, seen or not, is a change.
+/// Returns whether a watched key has expired since WATCH. That counts as a change even if the key has not been removed yet.
 fn watched_key_expired(cx: &Cx<'_>) -> bool {
     let watching = &cx.state.multi.watching;
     watching.keys().iter().any(|watched| {

@@ -1,6 +1,7 @@
 //! COMMAND DOCS: the purpose of each command and the arguments that it takes.
 //!
-//! The shape is Redis 7.0's, without the history of changes, which the table does not keep; the sentences are the table's.
+//! The shape is Redis 7.0's, without the history of changes, which the command table does not have; the sentences are the
+//! command table's.
 
 use sleeve_wire::commands::Row;
 use sleeve_wire::grammar::{self, Argument};

@@ -18,8 +18,8 @@ pub fn help(cx: &mut Cx<'_>, container: Command) -> Outcome {
     Ok(())
 }
 
-/// Writes help in the form that people know from Redis: a headline, then a line with a form and an indented line about it
-/// for each subcommand, HELP itself last.
+/// Writes help in Redis's form: a headline, then for each subcommand a line with its form and an indented line about it, HELP
+/// itself last.
 pub fn write(cx: &mut Cx<'_>, container: &str, entries: &[(String, &str)]) {
     let mut reply = cx.reply();
     reply.array(2 * entries.len() + 3);

@@ -1,7 +1,7 @@
-//! COMMAND and its subcommands: the command table, read aloud.
+//! COMMAND and its subcommands: the command table as replies.
 //!
 //! Replies have the shape and the order of Redis 7.0's, so that clients that build themselves from COMMAND find the entries
-//! that they look for. Only the order of the commands is the table's, where Redis has that of a hash table. The text of
+//! that they look for. Only the order of the commands is the command table's; Redis has that of a hash table. The text of
 //! COMMAND DOCS is in `docs`.
 
 pub mod docs;
@@ -123,7 +123,8 @@ impl<'a> ListFilter<'a> {
     }
 }
 
-/// Returns the keys of the command line that follows, each with the access that the command would make.
+/// Returns the keys of the command line that follows GETKEYS or GETKEYSANDFLAGS, each with the access that the command would
+/// make.
 fn keys_of<'a>(names: &RenamedCommands, request: Request<'a>) -> Result<Vec<(&'a [u8], KeyFlags)>, Error> {
     let args = request.args.from(2);
     let row = names.find_line(args).ok_or(Error::fixed("ERR Invalid command specified"))?;
@@ -140,7 +141,7 @@ fn keys_of<'a>(names: &RenamedCommands, request: Request<'a>) -> Result<Vec<(&'a
     Ok(keys)
 }
 
-/// Returns whether a command line says that it has more keys than it has words, or a number of keys that is none.
+/// Returns whether the number of keys that a command line states is larger than its number of words, or is no valid number.
 fn counts_more_keys(row: &Row, args: Args<'_>) -> bool {
     row.keys.iter().any(|spec| {
         let (Begin::Index(begin), Find::Count { count, first, step }) = (spec.begin, spec.find) else { return false };
@@ -169,7 +170,7 @@ fn describe(reply: &mut Writer<'_>, row: &Row) {
     reply.set(row.keys.len());
     row.keys.iter().for_each(|spec| key_spec(reply, spec));
     match row.subcommands().count() {
-        // The original's choice: a set when there are none, an array otherwise.
+        // As in Redis: a set if there are none, an array otherwise.
         0 => reply.set(0),
         count => reply.array(count),
     }

@@ -1,4 +1,4 @@
-//! CLIENT: the names of clients, the list of connected clients, and how one is closed, held or silenced.
+//! CLIENT: the names of clients, the list of connected clients, and the commands that close, pause or silence a client.
 
 use std::sync::atomic::Ordering;
 
@@ -42,7 +42,7 @@ pub fn set_name_reply(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Names this connection; empty takes the name away.
+/// Sets the name of this connection; an empty name removes it.
 pub fn set_name(cx: &mut Cx<'_>, name: &[u8]) -> Outcome {
     let name = plain_text(name)
         .ok_or(Error::fixed("ERR Client names cannot contain spaces, newlines or special characters."))?;
@@ -94,7 +94,7 @@ pub fn list(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Updates the data that others see of this client. The bytes in flight from it are those of the request itself.
+/// Updates the data that other threads see of this client. Its bytes in flight are those of the request itself.
 fn publish_self(cx: &Cx<'_>, request: &Request<'_>) {
     let bytes = request.args.multibulk_len();
     cx.state.publish(Input { bytes, spare: 0, argument_bytes: request.args.bytes_len() }, cx.now.wall_ms());
@@ -136,7 +136,7 @@ fn close_matching(cx: &mut Cx<'_>, filter: &ClientFilter) -> i64 {
     closed
 }
 
-/// Closes a client; the one that asks for it once it has the reply.
+/// Closes a client. The calling client is closed once it has the reply.
 pub fn close(cx: &mut Cx<'_>, client: &ClientInfo) {
     // The client leaves the list at once, and cannot be killed again while its owner is busy.
     cx.engine.clients.list.leave(client.id);
@@ -165,9 +165,9 @@ pub fn pause(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if timeout_ms < 0 {
         return Err(Error::fixed("ERR timeout is negative"));
     }
-    // As in Redis, a pause that ends beyond the last date is refused, though no date matters.
+    // As in Redis, a pause that would end after the last possible date is refused, though dates do not matter here.
     timeout_ms.checked_add(cx.now.wall_ms()).ok_or(Error::fixed("ERR timeout is out of range"))?;
-    // All shards are locked, and every write looks for a pause with its own locks held: none is under way now.
+    // All shards are locked, and every write checks for a pause with its own locks held: so no write is under way now.
     cx.engine.clients.pause.begin(held, cx.now.monotonic_ms().saturating_add(timeout_ms as u64));
     cx.engine.clients.post_resume();
     cx.reply().ok();
@@ -218,7 +218,7 @@ pub fn no_touch(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// CLIENT CAPA capability \[capability ...\]
 ///
-/// As in Valkey, a capability that is not known means nothing, and none is taken back, not by RESET either.
+/// As in Valkey, an unknown capability is ignored, and a capability is never taken back, not even by RESET.
 pub fn capa(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if request.args.from(2).iter().any(|word| word.eq_ignore_ascii_case(b"redirect")) {
         cx.state.client.settings.redirects.store(true, Ordering::Relaxed);

@@ -1,6 +1,6 @@
-//! The filter of CLIENT LIST and CLIENT KILL: their options, read, and applied to one client after the other.
+//! The filter of CLIENT LIST and CLIENT KILL: reads their options, and applies them to one client after the other.
 //!
-//! It finds no clients and closes none; `client` does.
+//! It does not look clients up and closes none; `client` does.
 
 use std::sync::atomic::Ordering;
 
@@ -14,28 +14,28 @@ use crate::request::error::Error;
 /// A client type, as CLIENT LIST and CLIENT KILL name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientType {
-    /// One of a class of clients.
+    /// A class of clients: normal, replica or pubsub.
     Class(ClientClass),
     /// The link to this server's primary.
     Primary,
 }
 
-/// A client fits when it fits everything that is given.
+/// The conditions on a client. A client has to meet all that are given.
 #[derive(Debug, Default)]
 pub struct ClientFilter {
-    /// One of these.
+    /// ID: the client has one of these ids.
     pub ids: Option<Vec<u64>>,
-    /// Its end.
+    /// ADDR: the client's end of the connection.
     pub address: Option<String>,
-    /// Our end.
+    /// LADDR: the server's end of the connection.
     pub local_address: Option<String>,
-    /// In this user.
+    /// USER: the user as which the client is logged in.
     pub user: Option<Box<[u8]>>,
-    /// Of this type.
+    /// TYPE: the client's type.
     pub kind: Option<ClientType>,
-    /// Connected for at least so many seconds.
+    /// MAXAGE: the least number of seconds since the client connected.
     pub age_s_min: Option<i64>,
-    /// Not this one.
+    /// SKIPME: the id of the client that is left out.
     pub except: Option<u64>,
 }
 
@@ -56,7 +56,7 @@ impl ClientFilter {
         Ok(filter)
     }
 
-    /// Reads the options of CLIENT KILL but SKIPME.
+    /// Reads the options of CLIENT KILL except SKIPME.
     pub fn of_kill(request: Request<'_>) -> Result<Self, Error> {
         let mut filter = Self::default();
         for at in (2..request.len()).step_by(2) {
@@ -91,7 +91,7 @@ impl ClientFilter {
         Ok(())
     }
 
-    /// Returns whether a client fits.
+    /// Returns whether a client meets all conditions.
     pub fn admits(&self, client: &ClientInfo, now_ms: i64) -> bool {
         self.kind.is_none_or(|kind| kind == type_of(client))
             && self.ids.as_ref().is_none_or(|ids| ids.contains(&client.id))
@@ -116,7 +116,7 @@ fn type_of(client: &ClientInfo) -> ClientType {
     }
 }
 
-/// Reads whether CLIENT KILL leaves the calling client alone: unless SKIPME says no.
+/// Reads SKIPME: whether CLIENT KILL leaves the calling client alone, which is the default.
 pub fn skip_of(request: Request<'_>) -> Result<bool, Error> {
     let mut skips = true;
     for at in (2..request.len().saturating_sub(1)).step_by(2) {
@@ -131,13 +131,13 @@ pub fn skip_of(request: Request<'_>) -> Result<bool, Error> {
     Ok(skips)
 }
 
-/// Reads a number of seconds that a connection has lasted.
+/// Reads the age of a connection in seconds.
 fn age_of(text: &[u8]) -> Result<i64, Error> {
     let age_s = number::parse_i64(text).ok_or(Error::fixed("ERR maxage is not an integer or out of range"))?;
     if age_s > 0 { Ok(age_s) } else { Err(Error::fixed("ERR maxage should be greater than 0")) }
 }
 
-/// Reads a client's number.
+/// Reads a client id.
 fn id_of(text: &[u8]) -> Option<u64> {
     number::parse_i64(text).and_then(|id| u64::try_from(id).ok())
 }

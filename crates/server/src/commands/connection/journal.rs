@@ -1,5 +1,5 @@
-//! CLIENT JOURNAL: a connection that gets messages about how far its replies show the journal, and how far the disk and the
-//! replicas have it.
+//! CLIENT JOURNAL: a connection that gets messages with offsets of the journal: up to which its replies show changes, and up
+//! to which the disk and the replicas have them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -47,7 +47,8 @@ fn begin(cx: &mut Cx<'_>, of_replicas: bool) -> Outcome {
         ));
     }
     if client.generation != cx.engine.clients.list.generation() {
-        // It has seen data that is not there any more, and offsets of another journal: no message could cover that.
+        // The client has seen data that no longer exists, and offsets of another journal: no message could cover that, so it
+        // is closed.
         cx.state.closing = true;
         return Ok(());
     }
@@ -62,7 +63,7 @@ fn begin(cx: &mut Cx<'_>, of_replicas: bool) -> Outcome {
     Ok(())
 }
 
-/// Ends the messages about the journal. A client that leaves RESP3 cannot receive them either.
+/// Ends the messages about the journal, at the client's request or because it leaves RESP3 and can no longer receive them.
 pub fn end(cx: &Cx<'_>) {
     cx.state.client.settings.follows_journal.store(false, Ordering::Relaxed);
     cx.state.client.settings.follows_replicas.store(false, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! AUTH, ECHO, HELLO, PING, QUIT, RESET and SELECT: the commands that concern this connection alone.
+//! AUTH, ECHO, HELLO, PING, QUIT, RESET and SELECT: the commands that concern only the connection that sends them.
 
 pub mod client;
 pub mod client_filter;
@@ -76,7 +76,7 @@ pub fn auth(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Logs the client in as this user if the password is right; `command` is the command that asks for it.
+/// Logs the client in as this user if the password is right; `command` is the command that was used.
 fn authenticate(cx: &mut Cx<'_>, (user, password): (&[u8], &[u8]), command: &[u8]) -> Outcome {
     let Some(admitted) = cx.engine.acl.admit(user, password) else {
         permission::record_failed_login(cx, user, command);
@@ -92,7 +92,8 @@ fn authenticate(cx: &mut Cx<'_>, (user, password): (&[u8], &[u8]), command: &[u8
 ///
 /// UNIXSOCKET and OFFERED are Sleeve's own.
 pub fn hello(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    // This logs no client in, so it needs no login: a client shows no password before it knows which server asks for it.
+    // HELLO OFFERED logs no client in, so it needs no login: a client shows no password before it knows which server asks for
+    // it.
     if request.len() == 4 && request.arg(1).eq_ignore_ascii_case(b"offered") {
         return unix_offer::redeem(cx, request.arg(2), request.arg(3));
     }
@@ -127,14 +128,14 @@ pub fn hello(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// The options of HELLO behind the protocol.
+/// The options of HELLO after the protocol version.
 #[derive(Default)]
 struct HelloOptions<'a> {
     /// AUTH: user and password.
     login: Option<(&'a [u8], &'a [u8])>,
     /// SETNAME.
     name: Option<&'a [u8]>,
-    /// UNIXSOCKET: whether the client would move there.
+    /// UNIXSOCKET: the client would move to the Unix socket.
     asks_for_unix_socket: bool,
 }
 

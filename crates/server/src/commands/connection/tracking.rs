@@ -1,4 +1,4 @@
-//! CLIENT TRACKING, CACHING, GETREDIR and TRACKINGINFO: client-side caching as the client asks for it.
+//! CLIENT TRACKING, CACHING, GETREDIR and TRACKINGINFO: the commands that control client-side caching.
 
 use sleeve_wire::number;
 
@@ -47,7 +47,7 @@ fn options(cx: &Cx<'_>, request: Request<'_>) -> Result<Track, Error> {
     Ok(wanted)
 }
 
-/// Begins to track, or goes on with other options, where these go together.
+/// Begins tracking, or changes its options while it is on, if the old and the new options are compatible.
 fn begin(cx: &mut Cx<'_>, mut wanted: Track) -> Outcome {
     let old = cx.state.tracking.as_deref();
     if !wanted.broadcast && !wanted.prefixes.is_empty() {

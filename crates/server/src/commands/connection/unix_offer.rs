@@ -1,13 +1,13 @@
 //! HELLO with UNIXSOCKET and OFFERED: a client on this machine moves from TCP to the server's Unix socket. CLIENT RINGS: a
 //! connection over that socket goes on through shared memory.
 //!
-//! Over TCP the client asks for the offer, which is in the reply of HELLO. The offer holds: the socket's path; the running
+//! Over TCP the client asks for the offer, which is in the reply of HELLO. The offer holds the socket's path; the running
 //! kernel, namespace of processes and process of this server, by which the client can tell which process listens at that path
 //! before it sends anything there; a ticket and a proof. Over the socket the client shows the ticket, once, before anything
-//! else. The server answers with the proof, and with the two addresses of the connection that it gave the ticket to. So the
-//! client knows that it has the same server before it, also where the offer came from a server that has passed on the offer
-//! of another: the addresses are not those of its own connection then. Neither gives any rights: a client that comes with a
-//! ticket logs in as any other does. Both are kept with the connection that they were given to, and go with it.
+//! else. The server answers with the proof, and with the two addresses of the TCP connection to which it gave the ticket. So
+//! the client knows that it talks to the same server. It notices if a server has passed on the offer of another server: then
+//! the addresses are not those of its own connection. Neither ticket nor proof gives any rights: a client with a ticket logs
+//! in as any other does. Both belong to the TCP connection to which they were given, and end with it.
 
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
@@ -35,8 +35,8 @@ pub struct Offer {
     proof: String,
 }
 
-/// Makes an offer for this client, if there is a socket, the operator lets it be offered, and both ends of its connection
-/// have the same address. An earlier one counts no longer.
+/// Makes an offer for this client, if there is a Unix socket, the options allow the offer, and both ends of the client's
+/// connection have the same address. An earlier offer becomes invalid.
 pub fn make(cx: &Cx<'_>) -> Option<Offer> {
     let client = &cx.state.client;
     if !cx.engine.config.flag(Opt::UnixSocketOffer)
@@ -51,7 +51,7 @@ pub fn make(cx: &Cx<'_>) -> Option<Offer> {
     Some(Offer { path, whereabouts, ticket, proof })
 }
 
-/// Returns 32 digits that cannot be predicted.
+/// Returns 32 unpredictable digits.
 fn secret() -> String {
     let mut bytes = [0; 16];
     secret_bytes(&mut bytes);
@@ -64,7 +64,7 @@ fn is_same_host(peer: &str, local: &str) -> bool {
 }
 
 impl Offer {
-    /// Writes it as the value of a field of HELLO's reply.
+    /// Writes the offer as the value of a field of HELLO's reply.
     pub fn write(&self, cx: &mut Cx<'_>) {
         let mut reply = cx.reply();
         reply.map(6);
@@ -83,12 +83,12 @@ impl Offer {
     }
 }
 
-/// Takes the ticket that was given to another connection, and notes it as the origin of this one. The reply shows that this
-/// is the server that gave the ticket: the proof, the two addresses of that connection, the client's first, and the namespace
-/// in which they are addresses.
+/// Redeems the ticket that was given to another connection, and notes that connection as the origin of this one. The reply
+/// shows that this is the server that gave the ticket: it holds the proof, the two addresses of that connection, the client's
+/// first, and the network namespace of the addresses.
 ///
 /// # Errors
-/// This is no Unix socket, or no connection here has this ticket, or not any more.
+/// This connection is no Unix socket, or no present connection has this ticket.
 pub fn redeem(cx: &mut Cx<'_>, giver: &[u8], ticket: &[u8]) -> Outcome {
     let refusal = Error::fixed("ERR No such offer of the Unix socket");
     let giver = number::parse_i64(giver).and_then(|id| cx.engine.clients.list.find(id as u64));
@@ -112,9 +112,9 @@ pub fn redeem(cx: &mut Cx<'_>, giver: &[u8], ticket: &[u8]) -> Outcome {
 
 /// CLIENT RINGS
 ///
-/// Behind the reply the socket brings one more byte, and with it the descriptor of the memory (`sleeve-rings`). All bytes
-/// after that go through the memory, both ways. The client sends nothing in between. The worker that owns the connection does
-/// the change (`worker/mail`).
+/// After the reply the server sends one more byte over the socket, and with it the descriptor of the memory (`sleeve-rings`).
+/// All later bytes go through the memory, both ways. The client sends nothing in between. The worker that owns the connection
+/// makes the change (`worker/mail`).
 pub fn rings(cx: &mut Cx<'_>) -> Outcome {
     let client = Arc::clone(&cx.state.client);
     if !cx.engine.config.flag(Opt::UnixSocketRings) {

@@ -1,14 +1,15 @@
 //! Positions on the earth as integers of 52 bits, and distances between them.
 //!
-//! A geohash halves the ranges of longitude and latitude 26 times each and keeps which half it was in, the bits of both in
-//! turn. Positions near each other often have scores near each other, so an area is a few ranges of scores: the cell around
-//! its middle and the eight around that. The latitudes are those of the Mercator projection, so that cells are alike.
-//! Pure functions; every floating-point operation is that of Redis, in its order, because the last digits are shown.
+//! A geohash halves the ranges of longitude and latitude 26 times each. Each halving gives a bit that says in which half the
+//! position is, and the bits of both alternate. Positions near each other often have scores near each other, so an area is a
+//! few ranges of scores: the cell around its middle and the eight around that. The latitudes are those of the Mercator
+//! projection, so that cells are alike. Pure functions; every floating-point operation is that of Redis, in its order,
+//! because the last digits are shown.
 
-/// The longitudes that can be given.
+/// The greatest longitude, in degrees; its negative is the least.
 pub const LONGITUDE_MAX: f64 = 180.0;
 
-/// The latitudes that can be given.
+/// The greatest latitude, in degrees; its negative is the least.
 pub const LATITUDE_MAX: f64 = 85.051_128_78;
 
 /// Bits of each of the two coordinates in a score.
@@ -34,9 +35,9 @@ pub struct Position {
 /// A cell: the points with geohashes that begin with the same bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cell {
-    /// The bits of both coordinates in turn.
+    /// The bits of both coordinates, alternating.
     pub bits: u64,
-    /// Bits of each of the two.
+    /// The number of bits of each coordinate.
     pub steps: u32,
 }
 
@@ -54,7 +55,7 @@ pub struct Bounds {
 }
 
 impl Position {
-    /// Returns whether the position can be given a score.
+    /// Returns whether the position is within the limits, so that it has a score.
     pub fn is_valid(&self) -> bool {
         (-LONGITUDE_MAX..=LONGITUDE_MAX).contains(&self.longitude)
             && (-LATITUDE_MAX..=LATITUDE_MAX).contains(&self.latitude)
@@ -67,7 +68,7 @@ impl Position {
 
     /// Returns the middle of the cell that a score stands for.
     pub fn of_score(score: f64) -> Self {
-        // Any sorted set may be asked for positions. A score that is none is cut to 64 bits as processors do.
+        // Any sorted set may be asked for positions. A score that is no geohash is cut to 64 bits as processors do.
         let bits = match score {
             ..0.0 => (score as i64).cast_unsigned(),
             _ if score >= TWO_TO_THE_64TH => 0,
@@ -92,7 +93,7 @@ impl Position {
     pub fn distance_m(&self, other: Self) -> f64 {
         let (longitude, other_longitude) = (self.longitude.to_radians(), other.longitude.to_radians());
         let half_longitude = ((other_longitude - longitude) / 2.0).sin();
-        // On one meridian the sum below is exact only when it is not computed.
+        // On one meridian the latitudes alone give the distance; the sum below would not be exact.
         if half_longitude == 0.0 {
             return latitude_distance_m(self.latitude, other.latitude);
         }
@@ -125,7 +126,7 @@ fn share(coordinate: f64, low: f64, high: f64, steps: u32) -> u32 {
     (offset * (1_u64 << steps) as f64) as u32
 }
 
-/// Returns the bits of two numbers in turn, those of the first in the even places.
+/// Returns the alternating bits of two numbers, those of the first in the even places.
 fn interleave(even: u32, odd: u32) -> u64 {
     spread(even) | spread(odd) << 1
 }
@@ -142,7 +143,7 @@ fn spread(bits: u32) -> u64 {
     masks.into_iter().fold(u64::from(bits), |bits, (shift, mask)| (bits | bits << shift) & mask)
 }
 
-/// Moves bit `2 n` to place `n`, and forgets the others.
+/// Moves bit `2 n` to place `n`, and drops the odd bits.
 fn gather(bits: u64) -> u32 {
     let masks = [
         (1, 0x3333_3333_3333_3333),
@@ -172,13 +173,13 @@ impl Cell {
         }
     }
 
-    /// Returns the scores of all positions in the cell: the first, and the one behind the last.
+    /// Returns the range of the scores of all positions in the cell: the first score, and the one behind the last.
     pub fn scores(&self) -> (f64, f64) {
         let shift = 2 * (STEPS_MAX - self.steps);
         ((self.bits << shift) as f64, ((self.bits + 1) << shift) as f64)
     }
 
-    /// Returns the cell so many cells to the east and to the north; beyond an edge it is the one at the other side.
+    /// Returns the neighbour so many cells to the east and to the north; beyond an edge it is the cell at the opposite edge.
     pub fn neighbour(&self, east: i8, north: i8) -> Self {
         let bits = step(self.bits, east, LONGITUDE_BITS, self.steps);
         Self { bits: step(bits, north, LATITUDE_BITS, self.steps), steps: self.steps }
@@ -191,10 +192,11 @@ fn step(bits: u64, by: i8, mask: u64, steps: u32) -> u64 {
         return bits;
     }
     let used = u64::MAX >> (64 - 2 * steps);
-    // At the very end of a range a cell has one bit more, which Redis keeps where it does not move.
+    // At the very end of a range a cell has one bit more. Redis keeps that bit in the coordinate that does not move.
     let (own, other) = (bits & mask, bits & !mask);
     let moved = match by {
-        // The bits between are set, so that a carry passes over them, or clear, so that a borrow does.
+        // For an addition the bits of the other coordinate are set, so that a carry passes over them; for a subtraction they
+        // are clear, so that a borrow does.
         1 => (own | !mask).wrapping_add(mask & mask.wrapping_neg()),
         _ => own.wrapping_sub(mask & mask.wrapping_neg()),
     };
@@ -211,7 +213,7 @@ pub fn steps_for_radius(radius_m: f64, latitude: f64) -> u32 {
         radius_m *= 2.0;
         steps += 1;
     }
-    // Two cells wide, so that the nine around a position contain the circle in most cases; wider near the poles.
+    // The cells are so wide that the nine around a position contain the circle in most cases; near the poles they are wider.
     steps -= 2;
     let is_far = !(-66.0..=66.0).contains(&latitude);
     let is_polar = !(-80.0..=80.0).contains(&latitude);

@@ -1,4 +1,4 @@
-//! Geospatial indexes: sorted sets that hold geohashes as scores. Adding members, and asking about single ones.
+//! Geospatial indexes: sorted sets that hold geohashes as scores. This module adds members and answers about single ones.
 //!
 //! Searching is in `search`, the arithmetic in `geohash`.
 
@@ -49,7 +49,7 @@ pub fn parse_position(longitude: &[u8], latitude: &[u8]) -> Result<Position, Err
     Err(Error::new(format!("ERR invalid longitude,latitude pair {longitude:.6},{latitude:.6}")))
 }
 
-/// Reads the metres of a unit.
+/// Reads a unit, and returns its length in metres.
 pub fn parse_unit(text: &[u8]) -> Result<f64, Error> {
     match text {
         _ if text.eq_ignore_ascii_case(b"m") => Ok(1.0),
@@ -118,7 +118,7 @@ pub fn reply_position(reply: &mut Writer<'_>, position: Position) {
     reply_degrees(reply, position.latitude);
 }
 
-/// Degrees with up to seventeen decimals, as Redis shows numbers to people.
+/// Writes degrees with up to seventeen decimals, as Redis formats numbers for people.
 fn reply_degrees(reply: &mut Writer<'_>, degrees: f64) {
     let text = format!("{degrees:.17}");
     let text = text.trim_end_matches('0').trim_end_matches('.');

@@ -19,7 +19,7 @@ const NO_MEMBER: Error = Error::fixed("ERR could not decode requested zset membe
 
 const EARTH_RADIUS_M: f64 = 6_372_797.560856;
 
-/// The shape that is searched in, all lengths in the unit of the request.
+/// The shape of the searched area, all lengths in the unit of the request.
 #[derive(Debug, Clone, Copy)]
 enum Shape {
     Circle { radius: f64 },
@@ -30,7 +30,7 @@ enum Shape {
 #[derive(Debug, Clone, Copy)]
 struct Area {
     shape: Shape,
-    /// The metres of the unit.
+    /// The length of the unit in metres.
     metres: f64,
 }
 
@@ -40,7 +40,7 @@ enum Order {
     Descending,
 }
 
-/// The forms that a search can have.
+/// The command family of a search: it decides how the centre is given, and whether the result is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     /// GEORADIUS.
@@ -56,7 +56,8 @@ pub enum Form {
 /// The options of a request.
 #[derive(Debug, Default)]
 struct SearchOptions {
-    /// None while nothing says where, or when the key that would say it is missing.
+    /// The centre of the area; None until an option gives it, or if the key of the member that is to be the centre is
+    /// missing.
     centre: Option<Position>,
     has_centre: bool,
     is_from_member: bool,
@@ -66,9 +67,9 @@ struct SearchOptions {
     with_position: bool,
     order: Option<Order>,
     is_any: bool,
-    /// 0: all.
+    /// COUNT: the most results; 0 for all.
     count: usize,
-    /// The argument that is the key to be stored under.
+    /// The index of the argument that names the destination key.
     store_at: Option<usize>,
     stores_distance: bool,
 }
@@ -100,7 +101,7 @@ pub fn search(cx: &mut Cx<'_>, request: Request<'_>, form: Form, may_store: bool
     Ok(())
 }
 
-/// Returns the key that is the argument `at`, which the row must have named for its shard to be locked.
+/// Returns the key in the argument `at`. The row has named this key, so that its shard is locked.
 fn key_at(request: Request<'_>, at: usize) -> Result<Key<'_>, Error> {
     let place = request.key_places.iter().find(|place| place.index as usize == at).ok_or(Error::SYNTAX)?;
     Ok(Key { name: request.arg(at), hash: place.hash })
@@ -114,7 +115,7 @@ fn keep(cx: &mut Cx<'_>, key: Key<'_>, found: &[Found], unit: Option<f64>, event
     for found in found {
         result.set(&found.name, unit.map_or(found.score, |metres| found.distance_m / metres), limits);
     }
-    // Each place counts as a change.
+    // Each stored member counts as a change.
     let count = store(cx, key, result, event);
     cx.changed_many(count.saturating_sub(1) as u64);
     Ok(())
@@ -159,7 +160,7 @@ impl SearchOptions {
         (self.centre, self.has_centre) = (centre, true);
     }
 
-    /// Reads an option that all forms have; returns how many arguments it has taken, none if it is not one of them.
+    /// Reads an option that all forms have; returns how many arguments it takes, or 0 if it is none of these options.
     fn parse_common(&mut self, request: Request<'_>, at: usize) -> Result<usize, Error> {
         match request.arg(at).to_ascii_lowercase().as_slice() {
             b"withdist" => self.with_distance = true,
@@ -189,7 +190,7 @@ impl SearchOptions {
         Ok(2)
     }
 
-    /// Reads an option that says where and how far GEOSEARCH looks.
+    /// Reads an option of GEOSEARCH that gives the centre or the size of the area.
     fn parse_search(
         &mut self,
         request: Request<'_>,
@@ -304,7 +305,7 @@ impl SearchOptions {
     }
 }
 
-/// Adds the members of a cell that lie in the area, until there are `most`.
+/// Adds the members of a cell that lie in the area, until `found` has `most` of them.
 fn find_in(set: SortedSetRef<'_>, cell: Cell, centre: Position, area: Area, most: usize, found: &mut Vec<Found>) {
     let (least, end) = cell.scores();
     let ranks = set.count_below(least, false)..set.count_below(end, false);
@@ -376,7 +377,8 @@ impl Area {
         }
     }
 
-    /// Returns the cells to be searched in, in order: the centre's, then those around it, without those that cannot matter.
+    /// Returns the cells to be searched, in order: the centre's cell, then those around it, without the cells that the area
+    /// does not touch.
     fn cells(&self, centre: Position) -> [Option<Cell>; 9] {
         let radius = match self.shape {
             Shape::Circle { radius } => radius,

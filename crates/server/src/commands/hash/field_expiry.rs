@@ -1,8 +1,8 @@
-//! The deadlines of fields: set, asked for and taken away, in seconds and milliseconds, relative and absolute.
+//! The deadlines of fields: commands that set, read and remove them, in seconds and milliseconds, relative and absolute.
 //!
-//! A deadline is kept in milliseconds since the epoch, and recorded so. Each form of request has the same effect: an
-//! HPEXPIREAT of the fields that it was given to, or an HDEL of those that expire at once. A command names its fields behind
-//! the word FIELDS and their number, and answers with a code or a time for each.
+//! A deadline is kept and recorded in milliseconds since the epoch. Each form of request has the same effect: an HPEXPIREAT
+//! of the fields that got a deadline, or an HDEL of those that expire at once. A command names its fields behind the word
+//! FIELDS and their number, and answers with a code or a time for each.
 
 use sleeve_store::{Collection, Digits, Map, MapRef};
 use sleeve_wire::number;
@@ -24,10 +24,11 @@ const NOT_MET: i64 = 0;
 const DONE: i64 = 1;
 const DELETED: i64 = 2;
 
-/// Reads the instant in milliseconds since the epoch that lies a time, not negative, after `base_ms`.
+/// Reads a time that is not negative, and returns the instant that lies this time after `base_ms`, in milliseconds since the
+/// epoch.
 ///
 /// # Errors
-/// When the text is no integer, or the time is negative or later than any deadline may be.
+/// The text is no integer, or the time is negative or later than any deadline may be.
 pub fn instant(text: &[u8], unit: Unit, base_ms: i64, command: &str) -> Result<i64, Error> {
     let value = number::parse_i64(text).ok_or(Error::NOT_INTEGER)?;
     if value < 0 {
@@ -43,14 +44,14 @@ enum Condition {
     Always,
     None,
     Any,
-    /// Earlier than the new one; a field without deadline lives for ever.
+    /// GT: the old deadline is earlier than the new one. A field without a deadline counts as one that lives for ever.
     Earlier,
-    /// Later than the new one.
+    /// LT: the old deadline is later than the new one.
     Later,
 }
 
 impl Condition {
-    /// Reads the condition that stands at argument 3, if one does.
+    /// Reads the condition at argument 3, if there is one.
     fn of(word: &[u8]) -> Self {
         match word.to_ascii_lowercase().as_slice() {
             b"nx" => Self::None,
@@ -72,11 +73,11 @@ impl Condition {
     }
 }
 
-/// Reads the fields behind FIELDS and their number, which stand at `at` and end the request.
+/// Reads the fields behind FIELDS and their number. FIELDS stands at the argument `at`, and the fields end the request.
 ///
 /// # Errors
-/// When the word is not there, or the number is not positive or not theirs; `bad_count` is said about one that is no positive
-/// number.
+/// The word is missing, or the number is not the number of fields that follow; `bad_count` is the error for a number that is
+/// not positive.
 pub fn fields_at<'a>(request: Request<'a>, at: usize, bad_count: Error) -> Result<Vec<&'a [u8]>, Error> {
     if !request.args.get(at).is_some_and(|word| word.eq_ignore_ascii_case(b"fields")) {
         return Err(Error::fixed("ERR Mandatory argument FIELDS is missing or not at the right position"));
@@ -93,7 +94,7 @@ pub fn fields_at<'a>(request: Request<'a>, at: usize, bad_count: Error) -> Resul
 /// The error for a number of fields that is not positive.
 pub const BAD_COUNT: Error = Error::fixed("ERR Number of fields must be a positive integer");
 
-/// Answers HEXPIRE and HPEXPIRE, which set a deadline of fields from now on (`is_relative`), and HEXPIREAT and HPEXPIREAT.
+/// Answers HEXPIRE and HPEXPIRE, which give fields a deadline relative to now (`is_relative`), and HEXPIREAT and HPEXPIREAT.
 pub fn expire(cx: &mut Cx<'_>, request: Request<'_>, unit: Unit, is_relative: bool) -> Outcome {
     let base_ms = if is_relative { cx.now.wall_ms() } else { 0 };
     let key = request.key(0);
@@ -175,7 +176,7 @@ pub fn hpersist(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Takes the deadline of a field away; the answer about it.
+/// Removes the deadline of a field; returns the code that the command answers for the field.
 fn persist_field(map: &mut Map, field: &[u8], now_ms: i64) -> i64 {
     match map.as_ref().get_with_deadline(field, now_ms) {
         None => NO_FIELD,
@@ -187,15 +188,15 @@ fn persist_field(map: &mut Map, field: &[u8], now_ms: i64) -> i64 {
     }
 }
 
-/// Takes the deadline of a field away; whether it had one.
+/// Removes the deadline of a field; returns whether it had one.
 pub fn persist(map: &mut Map, field: &[u8], now_ms: i64) -> bool {
     persist_field(map, field, now_ms) == DONE
 }
 
-/// Notifies and records that the deadlines of fields of a key have been taken away.
+/// Notifies and records that the deadlines of fields of a key were removed.
 ///
-/// The effect is an HSET of the values that they have, which takes deadlines away: Redis 8 passes an HPERSIST over if the
-/// deadline is past when it loads its log, and then loses the field.
+/// The effect is an HSET of the present values, which removes deadlines too. If Redis 8 loads an AOF with an HPERSIST for a
+/// deadline that is past by then, it ignores the command and loses the field.
 pub fn persisted(cx: &mut Cx<'_>, key: Key<'_>, fields: &[&[u8]]) {
     cx.changed(key);
     cx.notify(EventClass::Hash, "hpersist", key);
@@ -212,12 +213,12 @@ pub fn persisted(cx: &mut Cx<'_>, key: Key<'_>, fields: &[&[u8]]) {
     }
 }
 
-/// Seconds, rounded up, as Redis does for fields (and not for keys).
+/// Returns a time in seconds, rounded up, as Redis does for fields (and not for keys).
 fn seconds_up(time_ms: i64) -> i64 {
     (time_ms + 999) / 1_000
 }
 
-/// Answers HTTL and HPTTL, which ask for the time that is left (`is_relative`), and HEXPIRETIME and HPEXPIRETIME.
+/// Answers HTTL and HPTTL, which return the remaining time (`is_relative`), and HEXPIRETIME and HPEXPIRETIME.
 pub fn deadline(cx: &mut Cx<'_>, request: Request<'_>, unit: Unit, is_relative: bool) -> Outcome {
     let base_ms = if is_relative { cx.now.wall_ms() } else { 0 };
     let now_ms = cx.due_ms;

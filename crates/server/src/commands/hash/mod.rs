@@ -1,8 +1,8 @@
 //! Hashes: setting, reading, counting and removing fields.
 //!
 //! Walks and random fields are in `walk`, deadlines of fields in `field_expiry`, and the commands that do two things at once
-//! in `timed`. An expired field is removed when its hash is looked at, at the latest with one of the next looks where the
-//! hash is large. Until then no command sees it.
+//! in `timed`. An expired field is removed when its hash is looked up; a large hash loses some of its expired fields at each
+//! look-up. Until then no command sees an expired field.
 
 pub mod field_expiry;
 pub mod timed;
@@ -37,7 +37,7 @@ pub fn hmset(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Sets the pairs of a request; how many fields are new.
+/// Sets the pairs of a request; returns how many of the fields are new.
 fn set_pairs(cx: &mut Cx<'_>, request: Request<'_>) -> Result<i64, Error> {
     if !request.len().is_multiple_of(2) {
         return Err(Error::arity(request.row.name));
@@ -181,7 +181,7 @@ pub fn hdel(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Reports that so many fields of a key were removed, and the key with the last of them.
+/// Reports that so many fields of a key were removed, and if none is left, that the key was removed too.
 pub fn removed<R>(cx: &mut Cx<'_>, key: Key<'_>, updated: &Updated<R>, count: usize) {
     cx.changed_by(key, count);
     cx.notify(EventClass::Hash, "hdel", key);
@@ -190,7 +190,7 @@ pub fn removed<R>(cx: &mut Cx<'_>, key: Key<'_>, updated: &Updated<R>, count: us
     }
 }
 
-/// Records that fields of a key have this deadline.
+/// Records the deadline that fields of a key have.
 pub fn record_deadline(cx: &mut Cx<'_>, key: Key<'_>, at_ms: i64, fields: &[&[u8]]) {
     let (at, count) = (number::Digits::new(at_ms), number::Digits::new(fields.len() as i64));
     let head: [&[u8]; 5] = [b"HPEXPIREAT", key.name, at.as_bytes(), b"FIELDS", count.as_bytes()];
@@ -242,14 +242,14 @@ pub fn hincrbyfloat(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     cx.notify(EventClass::Hash, "hincrbyfloat", key);
     cx.record(&[b"HSET", key.name, field, &text]);
     if let Some(at_ms) = deadline {
-        // HSET has taken it away.
+        // The recorded HSET removes the field's deadline.
         record_deadline(cx, key, at_ms, &[field]);
     }
     cx.reply().bulk(&text);
     Ok(())
 }
 
-/// Calls `see` with the hash of a key, to write the reply; None when the key is missing.
+/// Calls `see` with the hash of a key, to write the reply; returns None if the key is missing.
 #[inline]
 pub fn read<R>(
     cx: &mut Cx<'_>,

@@ -31,7 +31,7 @@ fn write_fields(reply: &mut Writer<'_>, map: MapRef<'_>, fields: &[&[u8]], now_m
     fields.iter().for_each(|field| write_or_null(reply, map.get(field, now_ms)));
 }
 
-/// Replies with the values of fields; false when the key is missing, so that all of them are null.
+/// Replies with the values of fields; returns false if the key is missing, so that all values are null.
 fn reply_fields(cx: &mut Cx<'_>, key: Key<'_>, fields: &[&[u8]]) -> Result<bool, Error> {
     let now_ms = cx.due_ms;
     let found = cx.reply_apart(|cx, reply| {
@@ -102,7 +102,7 @@ fn persist_all(cx: &mut Cx<'_>, key: Key<'_>, fields: &[&[u8]]) -> Outcome {
     Ok(())
 }
 
-/// Replies with the values of fields and removes each, so that one that is named twice is null the second time.
+/// Replies with the values of fields and removes each field, so that a field that is named twice is null the second time.
 fn reply_and_delete(cx: &mut Cx<'_>, key: Key<'_>, fields: &[&[u8]]) -> Outcome {
     let (mut bytes, protocol, now_ms) = (std::mem::take(&mut cx.out.bytes), cx.state.protocol, cx.due_ms);
     let updated = cx.update_seen::<Map, _>(key, |map| {
@@ -139,9 +139,9 @@ type Pairs<'a> = Vec<(&'a [u8], &'a [u8])>;
 
 /// The options of HSETEX.
 struct SetOptions<'a> {
-    /// FNX: no field may be there.
+    /// FNX: none of the fields may exist.
     only_missing: bool,
-    /// FXX: all fields must be there.
+    /// FXX: all of the fields must exist.
     only_present: bool,
     deadline: Deadline,
     pairs: Pairs<'a>,
@@ -185,7 +185,7 @@ impl<'a> SetOptions<'a> {
     }
 }
 
-/// Reads the pairs behind their number, which stands at `at`; they end the request.
+/// Reads the field-value pairs. Their number stands at the argument `at`, and they end the request.
 fn pairs_at(request: Request<'_>, at: usize) -> Result<Pairs<'_>, Error> {
     if request.len() < at + 3 {
         return Err(Error::arity(request.row.name));
@@ -246,8 +246,8 @@ fn set(cx: &mut Cx<'_>, key: Key<'_>, options: &SetOptions<'_>) -> Outcome {
     Ok(())
 }
 
-/// Records that fields have been set, and which of them have deadlines now, in order: in commands that a reader without
-/// HSETEX knows.
+/// Records that fields were set, and in order which of them have deadlines now, with commands that servers without HSETEX
+/// know.
 fn record_set(cx: &mut Cx<'_>, key: Key<'_>, pairs: &[(&[u8], &[u8])], timed: &[(i64, &[u8])]) {
     if let Some(mut words) = cx.effect(2 + 2 * pairs.len()) {
         words.bulks(&[b"HSET", key.name]);
@@ -259,9 +259,9 @@ fn record_set(cx: &mut Cx<'_>, key: Key<'_>, pairs: &[(&[u8], &[u8])], timed: &[
     }
 }
 
-/// Records the commands that make this hash out of the key's previous value, if some of its fields have deadlines. Returns
-/// false, and records nothing, if none has, or if the value is no hash. Each server has a form of its own for such a hash,
-/// and these commands are understood by all.
+/// Records the commands that make the present hash out of the key's previous value, if some of its fields have deadlines.
+/// Returns false, and records nothing, if no field has one, or if the value is no hash. The dumped form of such a hash
+/// differs between servers, and these commands are understood by all.
 pub fn record_whole(cx: &mut Cx<'_>, key: Key<'_>) -> bool {
     let mut fields: Vec<(Vec<u8>, Vec<u8>, Option<i64>)> = Vec::new();
     let due_ms = cx.due_ms;
@@ -285,7 +285,7 @@ pub fn record_whole(cx: &mut Cx<'_>, key: Key<'_>) -> bool {
     true
 }
 
-/// Sets fields that expire at once: none of them is left, and the key is gone if it had no others.
+/// Sets fields that expire at once: they are removed, and so is the key if it has no other fields.
 fn set_and_delete(cx: &mut Cx<'_>, key: Key<'_>, pairs: &[(&[u8], &[u8])]) -> Outcome {
     let now_ms = cx.due_ms;
     let updated = cx.update_present::<Map, _>(key, |map| {

@@ -14,8 +14,8 @@ use crate::host::dice::Dice;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
-/// Up to one field in so many of a hash is drawn by chance. For more, the rest of the fields is taken out, and the draw is
-/// the remainder.
+/// The divisor for random draws: if fewer than one in `SPARSE` fields of a hash are asked for, they are drawn one by one;
+/// otherwise they are taken from a list of all fields.
 const SPARSE: usize = 3;
 
 const COUNT_RANGE: Error =
@@ -49,7 +49,7 @@ pub fn hscan(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Writes the head of a reply with the next cursor and `count` elements, which follow.
+/// Writes the head of a reply: the next cursor, and the number of elements that follow.
 fn write_step(reply: &mut Writer<'_>, next: u64, count: usize) {
     reply.array(2);
     reply.bulk(next.to_string().as_bytes());
@@ -129,7 +129,7 @@ fn all(map: MapRef<'_>, now_ms: i64) -> Vec<Pair<'_>> {
     pairs
 }
 
-/// Writes so many fields, each drawn from all of them.
+/// Writes so many fields; each is drawn from all fields, so fields may repeat.
 fn show_repeating(
     (map, now_ms): (MapRef<'_>, i64),
     count: usize,
@@ -168,13 +168,13 @@ fn shuffled<'a>((map, now_ms): (MapRef<'a>, i64), count: usize, dice: &Dice) -> 
     pairs
 }
 
-/// Returns up to so many different fields.
+/// Returns up to so many different random fields.
 fn distinct<'a>((map, now_ms): (MapRef<'a>, i64), count: usize, dice: &Dice) -> Vec<Pair<'a>> {
     if count >= map.len() / SPARSE {
         return shuffled((map, now_ms), count, dice);
     }
     let (mut seen, mut chosen) = (HashSet::new(), Vec::with_capacity(count));
-    // If most fields have expired, fewer than `count` may be left: then the draws do not go on for ever.
+    // If most fields have expired, fewer than `count` may be left, so the number of draws is limited.
     for _ in 0..8 * count + 64 {
         let Some((field, value)) = map.random(dice.number(), now_ms) else { break };
         if seen.insert(field.bytes(&mut Digits::default()).to_vec()) {

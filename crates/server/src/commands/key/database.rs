@@ -1,7 +1,7 @@
-//! Whole databases: the number of keys, their removal, and one database in place of the other.
+//! Whole databases: the number of keys, their removal, and the exchange of two databases.
 //!
-//! FLUSHDB, FLUSHALL and SWAPDB find all shards locked. The data that a flush takes out is freed when the locks are given
-//! back, or, under ASYNC, on another thread.
+//! FLUSHDB, FLUSHALL and SWAPDB find all shards locked. The removed data is freed when the locks are given back, or, under
+//! ASYNC, on another thread.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ use crate::engine::readiness::Hindrance;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
-/// Fewer keys than this are freed sooner than another thread has woken.
+/// The least number of keys that are freed on another thread. Fewer are freed sooner than another thread has woken.
 const ELSEWHERE_KEYS_MIN: usize = 1_000;
 
 /// DBSIZE
@@ -45,12 +45,12 @@ pub fn flushall(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Writes a snapshot without data, if `save` has rules, and gives up the one that is being written. Returns whether the
-/// client waits for it, as in Redis; a client that cannot wait does not stop the write.
+/// Begins a snapshot of the empty data, if `save` has rules, and aborts the one that is being written. Returns whether the
+/// client waits for the snapshot, as in Redis. If the client cannot wait, the snapshot is written all the same.
 fn save_emptiness(cx: &mut Cx<'_>) -> bool {
     let engine = cx.engine;
-    // The last snapshot stays as it is: only a primary's commands arrive while it is written, and the primary sends them
-    // again at the next start.
+    // The last snapshot stays as it is: during loading only a primary's commands arrive, and the primary sends them again at
+    // the next start.
     if engine.lifecycle.readiness.has(Hindrance::Loading) || engine.clients.pause.is_ending() {
         return false;
     }
@@ -66,7 +66,8 @@ fn save_emptiness(cx: &mut Cx<'_>) -> bool {
     cx.block(Command::FlushAll.row(), nothing);
     if let Some(waiter) = cx.state.blocked.clone() {
         let answering = engine.handle();
-        // The part of it that is in the journal has to be as safe as without the snapshot, no matter how that ends.
+        // Whether the snapshot succeeds or not, the flush itself is in the journal and has to become durable as any other
+        // write does.
         let answer = move |_| answering.answer_showing(answering.journal.end(), &waiter, |reply| reply.ok());
         engine.persistence.snapshots.save_anew(&engine.handle(), Box::new(answer));
     }
@@ -82,7 +83,7 @@ fn flush(cx: &mut Cx<'_>, request: Request<'_>, databases: Range<usize>) -> Outc
     });
     cx.changed_many(count as u64);
     if count == 0 {
-        // A flush without effect is recorded too: a reader of the journal is to be as empty afterwards as this server is.
+        // A flush that removed no key is recorded too: a reader of the journal has to be as empty afterwards as this server.
         cx.record_request(&request);
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! DUMP and RESTORE: a value as bytes, in Redis's form: the value as in its snapshot files, the version of that format
-//! in 16 bits, and a CRC-64 of all that stands before.
+//! DUMP and RESTORE: a value as bytes, in Redis's form: the value as in its snapshot files, the version of that format in 16
+//! bits, and a CRC-64 of all bytes before it.
 
 use std::fmt;
 use std::sync::atomic::Ordering;
@@ -28,15 +28,15 @@ pub fn dump(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Returns the dump of a value, in the form that most servers can restore: of a stream without the times at which consumers
-/// were last active, which Redis 7.0 has no place for, unless it knows of producers, for which Redis 8.6 alone has words; of
-/// a set member by member, for 7.0 packs none.
+/// Returns the dump of a value, in the form that most servers can restore. A stream goes without the times at which consumers
+/// were last active, which Redis 7.0 has no place for, unless it knows producers, which only the form of Redis 8.6 can
+/// express. A set goes member by member, because 7.0 knows no packed sets of strings.
 pub(super) fn payload_of(entry: &EntryRef<'_>, now_ms: i64) -> Vec<u8> {
     let version = if entry.kind() == Kind::Hash { Version::Twelve } else { oldest_for(entry) };
     payload_for(version, entry, now_ms)
 }
 
-/// Returns the oldest version with words for all of a value but deadlines of fields.
+/// Returns the oldest version of the format that can express the value; deadlines of fields do not count.
 fn oldest_for(entry: &EntryRef<'_>) -> Version {
     let has_producers = entry.collection::<Stream>().is_some_and(|stream| stream.producers().is_some());
     if has_producers { Version::Thirteen } else { Version::Ten }
@@ -63,8 +63,7 @@ pub fn version_of(payload: &[u8]) -> u16 {
     summed.last_chunk::<2>().map_or(0, |version| u16::from_le_bytes(*version))
 }
 
-/// Returns the part of a dump that is the value, if version and sum are right. Where `skips_sum` is set the sum is passed
-/// over.
+/// Returns the value's part of a dump, if version and checksum are right. If `skips_sum` is set, the checksum is not checked.
 pub fn checked(payload: &[u8], skips_sum: bool) -> Result<&[u8], Error> {
     const WRONG: Error = Error::fixed("ERR DUMP payload version or checksum are wrong");
     let (summed, sum) = payload.split_last_chunk::<8>().ok_or(WRONG)?;
@@ -74,12 +73,12 @@ pub fn checked(payload: &[u8], skips_sum: bool) -> Result<&[u8], Error> {
     if is_known && is_right() { Ok(body) } else { Err(WRONG) }
 }
 
-/// Returns whether DEBUG has told the server to pass over the sums of dumps.
+/// Returns whether DEBUG has told the server to ignore the checksums of dumps.
 pub fn skips_sum(cx: &Cx<'_>) -> bool {
     cx.engine.debug.skips_checksums.load(Ordering::Relaxed)
 }
 
-/// The options behind RESTORE's payload.
+/// The options of RESTORE behind the payload.
 #[derive(Default)]
 struct RestoreOptions {
     replace: bool,
@@ -165,7 +164,7 @@ pub fn restore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Logs why a payload is not restored, and returns the error for its client.
+/// Logs the reason why a payload is not restored, and returns the error for the client.
 fn refusal(why: &dyn fmt::Display) -> Error {
     log::warning(&format!("RESTORE refuses a payload: {why}"));
     Error::fixed("ERR Bad data format")
@@ -177,7 +176,7 @@ fn refusal(why: &dyn fmt::Display) -> Error {
 fn record_restored(cx: &mut Cx<'_>, request: Request<'_>, at_ms: Option<i64>, is_relative: bool) {
     let (key, payload) = (request.key(0), request.arg(3));
     let (digits, now_ms) = (number::Digits::new(at_ms.unwrap_or(0)), cx.due_ms);
-    // A replica, or a server that loads the AOF, would refuse a checksum that was passed over here.
+    // A replica, or a server that loads the AOF, would refuse a wrong checksum that was ignored here.
     let is_odd = version_of(payload) > Version::Ten.number() || skips_sum(cx);
     let is_new = is_odd && cx.locks.recorder.is_recording();
     if is_new && hash::timed::record_whole(cx, key) {
@@ -201,8 +200,8 @@ fn record_restored(cx: &mut Cx<'_>, request: Request<'_>, at_ms: Option<i64>, is
     }
 }
 
-/// The destination of a value: a key of the selected database. False if the value is empty, because all its fields have
-/// expired.
+/// The destination of a restored value: a key of the selected database. The result is false if the value is empty, because
+/// all its fields have expired.
 struct UnderKey<'c, 'a, 'k>(&'c mut Cx<'a>, Key<'k>);
 
 impl Destination for UnderKey<'_, '_, '_> {

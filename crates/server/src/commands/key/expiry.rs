@@ -1,7 +1,7 @@
-//! Deadlines of keys, set and asked for, in seconds and milliseconds, relative and absolute.
+//! Deadlines of keys: commands that set and read them, in seconds and milliseconds, relative and absolute.
 //!
-//! A deadline is kept in milliseconds since the epoch, and recorded so. Each form of request has the same effect: a
-//! PEXPIREAT, or a DEL when the given time is past.
+//! A deadline is kept and recorded in milliseconds since the epoch. Each form of request has the same effect: a PEXPIREAT, or
+//! a DEL if the given time is past.
 
 use sleeve_wire::number;
 
@@ -18,7 +18,7 @@ pub const MILLISECOND: i64 = 1;
 /// The unit of EXPIRE, in milliseconds.
 pub const SECOND: i64 = 1_000;
 
-/// Answers EXPIRE and PEXPIRE, which set a deadline from now on (`is_relative`), and EXPIREAT and PEXPIREAT.
+/// Answers EXPIRE and PEXPIRE, which set a deadline relative to now (`is_relative`), and EXPIREAT and PEXPIREAT.
 pub fn expire(cx: &mut Cx<'_>, request: Request<'_>, unit_ms: i64, is_relative: bool) -> Outcome {
     let base_ms = if is_relative { cx.now.wall_ms() } else { 0 };
     let condition = Condition::parse(request)?;
@@ -32,7 +32,7 @@ pub fn expire(cx: &mut Cx<'_>, request: Request<'_>, unit_ms: i64, is_relative: 
     Ok(())
 }
 
-/// Sets a key's deadline if the key is there and the condition holds; a deadline that is past removes the key.
+/// Sets a key's deadline if the key exists and the condition holds; a deadline in the past removes the key.
 fn set_deadline(cx: &mut Cx<'_>, key: Key<'_>, deadline_ms: i64, condition: Condition) -> bool {
     let due_ms = cx.due_ms;
     let Some(mut entry) = cx.edit(key) else { return false };
@@ -114,13 +114,13 @@ fn unsupported(option: &[u8]) -> Error {
     Error::naming("ERR Unsupported option {}", &[option])
 }
 
-/// Seconds, rounded to the nearest.
+/// Returns a time in seconds, rounded to the nearest second.
 fn rounded_s(time_ms: i64) -> i64 {
     time_ms / SECOND + i64::from(time_ms % SECOND >= SECOND / 2)
 }
 
-/// Answers TTL and PTTL, which ask for the time that is left (`is_relative`), and EXPIRETIME and PEXPIRETIME: -2 if there is
-/// no key, -1 if it has no deadline.
+/// Answers TTL and PTTL, which return the remaining time (`is_relative`), and EXPIRETIME and PEXPIRETIME: -2 if there is no
+/// key, -1 if it has no deadline.
 pub fn deadline(cx: &mut Cx<'_>, request: Request<'_>, unit_ms: i64, is_relative: bool) -> Outcome {
     let now_ms = cx.now.wall_ms();
     let in_unit = |time_ms| if unit_ms == SECOND { rounded_s(time_ms) } else { time_ms };

@@ -1,10 +1,10 @@
-//! MIGRATE: keys as dumps to another server, and away from this one.
+//! MIGRATE: sends keys as dumps to another server, and removes them here.
 //!
-//! The command waits for the other server with the locks of its keys held, as Redis does, which stops altogether during that
-//! time. So there is no instant at which neither server has the key, none at which both may change it, and nothing to be
-//! undone when the key has changed on the way. The price is the same as there: until the target has answered or the timeout
-//! is reached, this thread's other clients wait, and so does every client that needs one of these shards. A key is removed
-//! when the target has confirmed that it has it, and never otherwise.
+//! The command waits for the other server with the locks of its keys held; Redis, too, stops altogether during that time. So
+//! there is no instant at which neither server has the key, none at which both may change it, and no change to undo if the
+//! key had changed on the way. The price is the same as in Redis: until the target has answered or the timeout is reached,
+//! this thread's other clients wait, and so does every client that needs one of these shards. A key is removed only when the
+//! target has confirmed that it has it.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::engine::network::migrate_target::{Address, Answer, BrokenTarget, Phas
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
-/// The time for one step where none is asked for.
+/// The timeout of one step if the request gives none.
 const TIMEOUT_MS_DEFAULT: i64 = 1_000;
 
 /// The options of the request.
@@ -62,7 +62,7 @@ impl Plan {
         Ok(Self {
             address: Address { host: request.arg(1).to_vec(), port: request.arg(2).to_vec(), credentials },
             database,
-            // More would overflow a clock somewhere.
+            // A longer timeout would overflow in the clocks of some systems.
             timeout: Duration::from_millis(timeout_ms.min(i64::from(i32::MAX)) as u64),
             copy,
             replace,
@@ -73,11 +73,11 @@ impl Plan {
 /// The outcome for the keys.
 #[derive(Default)]
 struct Sent<'a> {
-    /// The target has these.
+    /// The keys that the target has stored.
     taken: Vec<Key<'a>>,
-    /// The first reason why it does not have another.
+    /// The first error with which the target has refused a key.
     refusal: Option<String>,
-    /// The fault that ended the replies, if one did.
+    /// The fault that ended the connection before the last reply, if there was one.
     broken: Option<BrokenTarget>,
 }
 
@@ -91,7 +91,7 @@ pub fn migrate(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         return Ok(());
     }
     let mut sent = attempt(cx, &plan, &keys);
-    // One that was kept may have been closed by the other side long ago.
+    // A connection that was kept from an earlier MIGRATE may have been closed by the target long ago.
     while let (Sent { taken, refusal: None, broken: Some(BrokenTarget { is_late: false, .. }) }, true) = &sent
         && taken.is_empty()
     {
@@ -111,7 +111,7 @@ pub fn migrate(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     }
 }
 
-/// Sends all keys on a connection; with whether that one was kept from earlier.
+/// Sends all keys on a connection; returns the outcome, and whether the connection was kept from an earlier MIGRATE.
 fn attempt<'a>(cx: &mut Cx<'_>, plan: &Plan, keys: &[Key<'a>]) -> (Sent<'a>, bool) {
     let mut sent = Sent::default();
     let mut target = match cx.engine.network.targets.open(&plan.address, plan.timeout) {
@@ -138,7 +138,7 @@ fn send<'a>(
     }
     let now_ms = cx.now.wall_ms();
     for key in keys {
-        // It was read just now, under this lock and at this time.
+        // The key was read just now, under this lock and at this time.
         let Some(entry) = cx.peek(*key) else { continue };
         let ttl_ms = entry.deadline().map_or(0, |at_ms| (at_ms - now_ms).max(1));
         let (payload, digits) = (dump::payload_of(&entry, now_ms), number::Digits::new(ttl_ms));
@@ -154,7 +154,8 @@ fn send<'a>(
     Ok(())
 }
 
-/// Removes the keys that the target has taken. A reader of the journal removes them too, and sends nothing anywhere.
+/// Removes the keys that the target has stored. The record is their removal, so a reader of the journal sends nothing to the
+/// target.
 fn remove(cx: &mut Cx<'_>, taken: &[Key<'_>]) {
     let mut effect: Vec<&[u8]> = vec![b"DEL"];
     for key in taken {

@@ -1,7 +1,7 @@
-//! Commands on keys of any type: whether they exist, their type, and moves and copies.
+//! Commands on keys of any type: existence, type, renaming, moves, copies and walks.
 //!
 //! Commands with keys find their shards locked. KEYS, SCAN and RANDOMKEY name no key: outside of a transaction they take one
-//! shard at a time, so their reply is not one instant's picture, and an expired key is removed only after the walk, under its
+//! shard at a time, so their reply does not show one instant, and an expired key is removed only after the walk, under its
 //! own lock.
 
 pub mod database;
@@ -26,10 +26,10 @@ use crate::engine::keyspace::key_clock;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
-/// The error of COPY and MOVE when nothing would move.
+/// The error of COPY and MOVE if source and destination are the same.
 const SAME_OBJECT: Error = Error::fixed("ERR source and destination objects are the same");
 
-/// Looks at a key as TYPE, TTL and OBJECT do: counted as hit or miss, its access clock left alone.
+/// Looks up a key as TYPE, TTL and OBJECT do: counts a hit or miss, and leaves its access clock alone.
 pub(super) fn look<T>(cx: &mut Cx<'_>, key: Key<'_>, see: impl FnOnce(EntryRef<'_>) -> T) -> Option<T> {
     let seen = look_quietly(cx, key, see);
     if seen.is_none() {
@@ -38,7 +38,7 @@ pub(super) fn look<T>(cx: &mut Cx<'_>, key: Key<'_>, see: impl FnOnce(EntryRef<'
     seen
 }
 
-/// Looks at a key as OBJECT does: a key that is missing is no event.
+/// Looks up a key as OBJECT does: a missing key causes no keyspace event.
 pub(super) fn look_quietly<T>(cx: &mut Cx<'_>, key: Key<'_>, see: impl FnOnce(EntryRef<'_>) -> T) -> Option<T> {
     let seen = cx.peek(key).map(see);
     let counter = if seen.is_some() { &cx.counters.hits } else { &cx.counters.misses };
@@ -129,7 +129,7 @@ pub fn renamenx(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// Puts the value of `from`, with its deadline, under another name. The key is there.
 fn put_under(cx: &mut Cx<'_>, from: Key<'_>, to: Key<'_>) {
-    // Looking removes and records an expired destination, so that its end is not taken for a replacement.
+    // The lookup removes and records an expired destination, so that its end is not taken for a replacement.
     cx.peek(to);
     let database = cx.state.database;
     cx.relocate((database, from), (database, to));
@@ -227,7 +227,8 @@ pub fn keys(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Keys that are due which RANDOMKEY finds during a pause before it answers with one of them, as replicas of Redis do.
+/// The number of expired keys that RANDOMKEY may draw during a pause before it answers with one of them, as replicas of Redis
+/// do.
 const RANDOM_TRIES_MAX: usize = 100;
 
 /// RANDOMKEY
@@ -237,7 +238,8 @@ pub fn randomkey(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
     loop {
         let show = |entry: EntryRef<'_>| (entry.key().to_vec(), scan::is_due(&entry, now_ms));
         match cx.show_random(show) {
-            // Each one removed brings the end nearer; but a pause lets none be removed, and all may be due.
+            // Each removed key brings the end of the loop nearer; but during a pause none may be removed, and all may have
+            // expired.
             Some((name, true)) if tries_left > 0 || key_change::may_vanish(engine, cx.now) => {
                 cx.remove_due(&name);
                 tries_left = tries_left.saturating_sub(1);

@@ -1,7 +1,7 @@
-//! OBJECT: how a key's value is kept, and how much it is used.
+//! OBJECT: the encoding of a key's value, and how much the key is used.
 //!
-//! Looking renews no access clock, because a client that asks about a key is no user of it. The meaning of the clock is in
-//! `engine/keyspace/key_clock`.
+//! These commands renew no access clock, because a client that asks about a key is no user of it. The meaning of the clock is
+//! in `engine/keyspace/key_clock`.
 
 use sleeve_store::{Encoding, EntryRef, Kind};
 
@@ -12,9 +12,9 @@ use crate::engine::keyspace::key_clock;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
-/// The reference count that Redis shows for an integer of which all keys share one copy.
+/// The reference count that Redis shows for an integer that all keys share.
 const SHARED_REFERENCES: i64 = i32::MAX as i64;
-/// Redis shares the integers from 0 to below this.
+/// The end of the range of integers that Redis shares; it begins at 0.
 const SHARED_INTEGERS_END: i64 = 10_000;
 
 /// OBJECT ENCODING key
@@ -25,8 +25,8 @@ pub fn encoding(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Returns how a value is kept, in the terms of the version that encodings are reported for: Redis 7.0 packs neither lists
-/// nor sets of strings, and its tools and tests ask for the encodings that it has instead.
+/// Returns the encoding of a value, in the terms of the Redis version that the options name: Redis 7.0 packs neither lists
+/// nor sets of strings, and its tools and tests expect the encodings that it has instead.
 pub fn encoding_name(config: &Config, entry: &EntryRef<'_>) -> &'static str {
     let told = match (entry.encoding(), entry.kind()) {
         (Encoding::Listpack, Kind::List) if config.has_old_encodings() => Encoding::Quicklist,
@@ -36,7 +36,7 @@ pub fn encoding_name(config: &Config, entry: &EntryRef<'_>) -> &'static str {
     told.name()
 }
 
-/// OBJECT REFCOUNT key. Nothing is shared here, but tests of clients know Redis's answer for small integers.
+/// OBJECT REFCOUNT key. This server shares no values, but tests of clients expect Redis's answer for small integers.
 pub fn refcount(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let shares = shares_integers(cx);
     let count = look_quietly(cx, request.key(0), |entry| {
@@ -48,7 +48,7 @@ pub fn refcount(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Redis gives each key an integer of its own where eviction needs every key's own access clock.
+/// Returns whether Redis would share integers. It does not if eviction needs an access clock for every key.
 fn shares_integers(cx: &Cx<'_>) -> bool {
     use MaxmemoryPolicy::{AllkeysLfu, AllkeysLru, VolatileLfu, VolatileLru};
     let policy = cx.engine.config.maxmemory_policy();

@@ -1,8 +1,8 @@
-//! SORT: the elements of a list, set or sorted set in another order, or the values that other keys hold for them.
+//! SORT: the elements of a list, set or sorted set in another order, or the values of other keys that the elements lead to.
 //!
 //! A pattern names a key for each element: its first `*` stands for the element, and `->field` behind it for a field of the
 //! hash there. No argument names these keys, so SORT runs with all shards locked. Text is compared byte by byte in every
-//! locale. Elements are copied out first, because looking up the others may remove expired keys.
+//! locale. Elements are copied out first, because looking up the other keys may remove expired ones.
 
 use std::cmp::Ordering;
 
@@ -41,12 +41,12 @@ struct SortOptions<'a> {
     by: Option<&'a [u8]>,
     gets: Vec<&'a [u8]>,
     start: i64,
-    /// All if negative.
+    /// LIMIT: the most elements of the reply; a negative number stands for all.
     count: i64,
     is_descending: bool,
     is_alpha: bool,
     stores: bool,
-    /// The order stays as it is: BY something that is the same for all.
+    /// The elements keep their order: the pattern of BY has no `*`, so it names the same key for all.
     keeps_order: bool,
 }
 
@@ -102,7 +102,7 @@ fn options<'a>(cx: &Cx<'_>, request: Request<'a>, may_store: bool) -> Result<Sor
     Ok(options)
 }
 
-/// Refuses the values of other keys to users that may not read all keys.
+/// Refuses patterns of other keys to users that may not read all keys.
 fn check_access(cx: &Cx<'_>, request: Request<'_>, option: &str) -> Outcome {
     if may_access_all_keys(&cx.state.login.user, request.row, request.args, permission::databases(cx)) {
         return Ok(());
@@ -110,7 +110,7 @@ fn check_access(cx: &Cx<'_>, request: Request<'_>, option: &str) -> Outcome {
     Err(Error::new(format!("ERR {option} option of SORT denied due to insufficient ACL permissions.")))
 }
 
-/// One place of the answer; a key that is missing or of another type gives none.
+/// One element of the reply; None (a null) if the key is missing or of another type.
 type Row = Option<Vec<u8>>;
 
 /// Returns the rows of the reply, in order.
@@ -135,7 +135,8 @@ fn elements(cx: &mut Cx<'_>, request: Request<'_>, options: &SortOptions<'_>) ->
     let values = values::of(entry.kind());
     let length = values.elements_len(&entry).ok_or(Error::WRONG_TYPE)?;
     let (start, end) = limits(options, length);
-    // A set in no order at all would be stored differently by each server, and lead scripts to different ends.
+    // The elements of a set have no order of their own: each server would store another list, and scripts would have other
+    // effects on each. So they are sorted here.
     let is_set_to_store = options.keeps_order && is_kept && !values.is_ordered();
     if options.keeps_order && !is_set_to_store {
         return Ok(values.elements(&entry, start..end, options.is_descending));
@@ -147,7 +148,8 @@ fn elements(cx: &mut Cx<'_>, request: Request<'_>, options: &SortOptions<'_>) ->
         let weight = weight(cx, by, is_alpha, &element)?;
         weighed.push((weight, element));
     }
-    // Only a set's elements come in no order of their own, which a stable sort would keep.
+    // Elements with equal weights are compared themselves if they come from a set, because a set has no order that a stable
+    // sort could keep.
     let by_element = !values.is_ordered();
     weighed.sort_by(|one, other| {
         let order = one.0.compare(&other.0);
@@ -158,7 +160,7 @@ fn elements(cx: &mut Cx<'_>, request: Request<'_>, options: &SortOptions<'_>) ->
     Ok(weighed.into_iter().skip(start).take(end - start).map(|(_, element)| element).collect())
 }
 
-/// Returns the first place within the limit, and the one behind the last.
+/// Returns the range of positions within the limit: the first, and the one behind the last.
 fn limits(options: &SortOptions<'_>, length: usize) -> (usize, usize) {
     let start = usize::try_from(options.start.max(0)).unwrap_or(usize::MAX).min(length);
     let end = match usize::try_from(options.count) {
@@ -172,12 +174,12 @@ fn text(value: ValueRef<'_>) -> Vec<u8> {
     value.bytes(&mut Digits::default()).to_vec()
 }
 
-/// The value that decides an element's place.
+/// The value by which an element is sorted.
 enum Weight {
     /// The element itself, as text.
     Own,
     Score(f64),
-    /// The value of the key that the pattern names; a missing value comes first.
+    /// The value of the key that the pattern names; a missing value sorts first.
     Text(Row),
 }
 
@@ -200,7 +202,7 @@ fn weight(cx: &mut Cx<'_>, by: Option<&[u8]>, is_alpha: bool, element: &[u8]) ->
     }
 }
 
-/// Reads a score as `strtod` does, to which nothing is zero, leading space nothing, and a zero byte the end.
+/// Reads a score as `strtod` does: an empty text is zero, leading spaces are skipped, and a zero byte ends the text.
 fn score(text: &[u8]) -> Result<Weight, Error> {
     let text = text.split(|&byte| byte == 0).next().unwrap_or_default();
     let start = text.iter().position(|byte| !matches!(byte, b' ' | b'\t'..=b'\r')).unwrap_or(0);
@@ -208,7 +210,7 @@ fn score(text: &[u8]) -> Result<Weight, Error> {
     score.map(Weight::Score).ok_or(Error::fixed("ERR One or more scores can't be converted into double"))
 }
 
-/// Returns the value of the key that a pattern names for an element; `#` is the element itself.
+/// Returns the value of the key that a pattern names for an element; the pattern `#` stands for the element itself.
 fn look_up(cx: &mut Cx<'_>, pattern: &[u8], element: &[u8]) -> Row {
     if pattern == b"#" {
         return Some(element.to_vec());
@@ -241,12 +243,12 @@ fn reply(cx: &mut Cx<'_>, rows: &[Row]) {
     }
 }
 
-/// Puts a list of the rows under a key in place of any value there; without rows the key goes.
+/// Stores the rows as a list under a key, in place of any value there; if there are no rows, removes the key.
 fn store(cx: &mut Cx<'_>, key: Key<'_>, rows: &[Row]) {
     let limit = limits::of_lists(cx.engine);
     let list: List = List::collect(rows.iter().map(|row| row.as_deref().unwrap_or_default()), limit);
     if cx.locks.recorder.is_recording() {
-        // The record holds the result: elsewhere text may stand in another order.
+        // The record holds the result, because another server may sort text in another order.
         if cx.peek(key).is_some() {
             cx.record(&[b"DEL", key.name]);
         }

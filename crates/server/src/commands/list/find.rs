@@ -1,6 +1,6 @@
-//! LPOS: where in a list an element is.
+//! LPOS: the positions of an element in a list.
 //!
-//! RANK, COUNT and MAXLEN bound a walk from either end of the list, which is read where it lies, with the key's shard locked.
+//! RANK, COUNT and MAXLEN bound a walk from either end of the list. The list is read in place, with the key's shard locked.
 
 use sleeve_store::{ListRef, ValueRef};
 use sleeve_wire::number;
@@ -14,11 +14,11 @@ use crate::request::error::{Error, Outcome};
 struct Search<'a> {
     element: &'a [u8],
     from_back: bool,
-    /// Matches that are passed over before the first that counts.
+    /// The number of matches that are skipped before the first one that counts.
     passed_over: u64,
-    /// None asks for one index, not in an array; 0 for all.
+    /// COUNT: the most positions; 0 for all, None for a single one that is not in an array.
     count: Option<u64>,
-    /// Comparisons at most; 0 sets no limit.
+    /// The most comparisons; 0 sets no limit.
     compared_max: u64,
 }
 

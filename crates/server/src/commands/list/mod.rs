@@ -77,7 +77,7 @@ fn pop_one(cx: &mut Cx<'_>, key: Key<'_>, end: End) -> Outcome {
     Ok(())
 }
 
-/// Replies with an element that is popped; false, and no reply, when the key is missing.
+/// Pops an element and replies with it; returns false, and writes no reply, if the key is missing.
 pub fn pop_element(cx: &mut Cx<'_>, key: Key<'_>, end: End) -> Result<bool, Error> {
     let limit = limits::of_lists(cx.engine);
     let popped = change(cx, key, |list, reply| {
@@ -109,7 +109,7 @@ fn pop_some(cx: &mut Cx<'_>, request: Request<'_>, end: End) -> Outcome {
     Ok(())
 }
 
-/// Replies with an array of up to `count` elements that are popped; false, and no reply, when the key is missing.
+/// Pops up to `count` elements and replies with an array of them; returns false, and writes no reply, if the key is missing.
 pub fn pop_many(cx: &mut Cx<'_>, key: Key<'_>, end: End, count: usize) -> Result<bool, Error> {
     let limit = limits::of_lists(cx.engine);
     let popped = change(cx, key, |list, reply| {
@@ -143,7 +143,7 @@ fn write_end(reply: &mut Writer<'_>, list: ListRef<'_>, end: End, count: usize) 
     }
 }
 
-/// Writes elements, as long as the reply has room.
+/// Writes elements until the reply is full.
 fn write_all<'a>(reply: &mut Writer<'_>, elements: impl Iterator<Item = ValueRef<'a>>) {
     for element in elements {
         if reply.is_full() {
@@ -161,7 +161,7 @@ pub fn pop_event(end: End) -> &'static str {
     }
 }
 
-/// Reports that so many elements of a list are gone, and perhaps with them the list.
+/// Reports that so many elements of a list were removed, and if none is left, that the list was removed too.
 pub fn removed(cx: &mut Cx<'_>, key: Key<'_>, event: &'static str, (count, emptied): (usize, bool)) {
     cx.changed_by(key, count);
     cx.notify(EventClass::List, event, key);
@@ -294,7 +294,7 @@ pub fn lrem(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Reads an integer that is not the least of 64 bits, as Redis asks of numbers that it negates.
+/// Reads an integer other than `i64::MIN`: Redis refuses that one where it negates the number.
 pub fn long(text: &[u8]) -> Result<i64, Error> {
     match number::parse_i64(text).ok_or(Error::NOT_INTEGER)? {
         i64::MIN => Err(Error::fixed(
@@ -304,7 +304,7 @@ pub fn long(text: &[u8]) -> Result<i64, Error> {
     }
 }
 
-/// Calls `see` with the list of a key, to write the reply; None when the key is missing.
+/// Calls `see` with the list of a key, to write the reply; returns None if the key is missing.
 pub fn read<R>(
     cx: &mut Cx<'_>,
     key: Key<'_>,
@@ -313,7 +313,7 @@ pub fn read<R>(
     cx.reply_apart(|cx, reply| cx.read_as::<List>(key).map(|list| list.map(|list| see(list, reply))))
 }
 
-/// Calls `change` with the list of a key, to edit it and write the reply; None when the key is missing.
+/// Calls `change` with the list of a key, to edit it and write the reply; returns None if the key is missing.
 fn change<R>(
     cx: &mut Cx<'_>,
     key: Key<'_>,
@@ -337,7 +337,7 @@ fn bounds(request: Request<'_>) -> Result<(i64, i64), Error> {
     Ok((start, stop))
 }
 
-/// Returns the place of an index, which counts from the end when it is negative.
+/// Returns the position that an index stands for; a negative index counts from the end.
 fn place(index: i64, length: usize) -> Option<usize> {
     let from_front = if index < 0 { index.checked_add(length as i64)? } else { index };
     usize::try_from(from_front).ok()

@@ -1,7 +1,7 @@
-//! LMOVE, RPOPLPUSH and LMPOP: elements that go from one list to another, or come from the first of several lists that has
-//! any.
+//! LMOVE, RPOPLPUSH and LMPOP: commands that move an element from one list to another, or pop elements from the first
+//! non-empty one of several lists.
 //!
-//! The commands that wait for such elements (`wait`) run the same functions. With the shards of all their keys locked.
+//! The blocking commands (`wait`) run the same functions. They find the shards of all their keys locked.
 
 use sleeve_store::{End, List, ListRef, ValueRef};
 use sleeve_wire::number;
@@ -28,8 +28,8 @@ pub fn move_or_null(cx: &mut Cx<'_>, request: Request<'_>, ends: (End, End)) -> 
     Ok(())
 }
 
-/// Moves an element from one end of the first key's list to an end of the second's, and replies with it; false, and no
-/// reply, when there is no first list.
+/// Moves an element from one end of the first key's list to an end of the second's, and replies with it; returns false, and
+/// writes no reply, if the first key has no list.
 pub fn relocate(
     cx: &mut Cx<'_>,
     (source, destination): (Key<'_>, Key<'_>),
@@ -65,7 +65,7 @@ pub fn relocate(
     Ok(true)
 }
 
-/// Reports that so many elements have gone from one end to another, each of which counts as one change.
+/// Reports that so many elements were moved from one end to another; each counts as one change.
 pub fn moved(
     cx: &mut Cx<'_>,
     (source, destination): (Key<'_>, Key<'_>),
@@ -89,16 +89,16 @@ fn word(end: End) -> &'static [u8] {
     }
 }
 
-/// An element between two lists.
+/// An element on its way between two lists.
 pub enum Taken {
-    /// A number in decimal digits.
+    /// An element that is an integer in decimal digits.
     Integer(i64),
-    /// Any bytes.
+    /// Any other element.
     Bytes(Vec<u8>),
 }
 
 impl Taken {
-    /// Makes a copy of it.
+    /// Makes a copy of an element.
     pub fn of(element: ValueRef<'_>) -> Self {
         match element {
             ValueRef::Integer(number) => Self::Integer(number),
@@ -106,7 +106,7 @@ impl Taken {
         }
     }
 
-    /// Returns it as lists take it.
+    /// Returns the element in the form that lists take.
     pub fn value(&self) -> ValueRef<'_> {
         match self {
             Self::Integer(number) => ValueRef::Integer(*number),
@@ -114,7 +114,7 @@ impl Taken {
         }
     }
 
-    /// Its bytes.
+    /// Returns the length of the element in bytes.
     pub fn len(&self) -> usize {
         self.value().len()
     }
@@ -133,8 +133,8 @@ pub fn lmpop(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Reads the end and the count of LMPOP and BLMPOP, which have their number of keys in argument `at`. A count that is not
-/// given is 1.
+/// Reads the end and the count of LMPOP and BLMPOP; `at` is the argument with the number of keys. The default of the count is
+/// 1.
 pub fn multiple(request: Request<'_>, at: usize) -> Result<(End, usize), Error> {
     let keys = at_least_one(request.arg(at), "ERR numkeys should be greater than 0")?;
     let side = keys.checked_add(at + 1).and_then(|side| Some((side, request.args.get(side)?)));
@@ -151,14 +151,14 @@ pub fn multiple(request: Request<'_>, at: usize) -> Result<(End, usize), Error> 
     }
 }
 
-/// Reads a positive number.
+/// Reads a number that is at least 1.
 pub fn at_least_one(text: &[u8], refusal: &'static str) -> Result<usize, Error> {
     let number = number::parse_i64(text).and_then(|number| usize::try_from(number).ok());
     number.filter(|&number| number > 0).ok_or(Error::fixed(refusal))
 }
 
-/// Pops from the first key that has a list, and replies with the key and the elements; false, and no reply, when none
-/// has.
+/// Pops from the first key that has a list, and replies with the key and the elements; returns false, and writes no reply, if
+/// no key has one.
 pub fn pop_first(cx: &mut Cx<'_>, request: Request<'_>, end: End, count: usize) -> Result<bool, Error> {
     for key in request.keys() {
         let Some(length) = cx.probe_as::<List>(key)?.map(ListRef::len) else { continue };
@@ -166,7 +166,7 @@ pub fn pop_first(cx: &mut Cx<'_>, request: Request<'_>, end: End, count: usize) 
         reply.array(2);
         reply.bulk(key.name);
         pop_many(cx, key, end, count)?;
-        // As Redis words it: with the count, also where that is 1.
+        // The record always has the count, even if it is 1, as in Redis.
         let name: &[u8] = if end == End::Front { b"LPOP" } else { b"RPOP" };
         cx.record(&[name, key.name, number::Digits::new(count.min(length) as i64).as_bytes()]);
         return Ok(true);
@@ -174,7 +174,7 @@ pub fn pop_first(cx: &mut Cx<'_>, request: Request<'_>, end: End, count: usize) 
     Ok(false)
 }
 
-/// LEFT or RIGHT.
+/// Reads LEFT or RIGHT.
 pub fn end(word: &[u8]) -> Result<End, Error> {
     if word.eq_ignore_ascii_case(b"left") {
         Ok(End::Front)

@@ -1,8 +1,8 @@
-//! LMOVEM: several elements that go from one list to another at once; BLMOVEM (`wait`) runs the same.
+//! LMOVEM: moves several elements from one list to another at once; BLMOVEM (`wait`) runs the same functions.
 //!
 //! All elements are taken, in the order in which they are popped, and then put at the other list's end as one block, which is
-//! the reply too. The record is in the commands of Redis 7.0: a push and a pop; within one list moves, or the elements that
-//! have changed their places. With the shards of both keys locked.
+//! the reply too. The record consists of commands of Redis 7.0: a push and a pop for two lists; for one list, moves, or the
+//! elements that have changed their positions. The shards of both keys are locked.
 
 use sleeve_store::{End, List, ListLimit, ListRef};
 use sleeve_wire::number::Digits;
@@ -14,16 +14,16 @@ use crate::engine::keyspace::limits;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
-/// The request of LMOVEM and BLMOVEM.
+/// The arguments of LMOVEM and BLMOVEM.
 #[derive(Debug, Clone, Copy)]
 pub struct Move {
-    /// The end that elements are taken from, and the end that they are put at.
+    /// The end from which elements are taken, and the end at which they are put.
     ends: (End, End),
     /// The most elements that are moved.
     count: usize,
-    /// All of them or none.
+    /// EXACTLY: if the list has fewer elements, none is moved.
     pub is_exact: bool,
-    /// Each is put before the next one is, not all at once.
+    /// OBO: each element is put before the next one is taken; otherwise all are put as one block.
     is_one_by_one: bool,
 }
 
@@ -49,7 +49,7 @@ impl Move {
         Ok(Self { ends, count, is_exact, is_one_by_one })
     }
 
-    /// Returns whether the last element that is taken comes first in the block.
+    /// Returns whether the block is reversed: the last element that is taken comes first in it.
     fn turns_round(&self) -> bool {
         let (from, to) = self.ends;
         if self.is_one_by_one { to == End::Front } else { from == End::Back }
@@ -69,7 +69,7 @@ pub fn lmovem(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Moves elements and replies with them; false, and no reply, where there are none or not enough.
+/// Moves elements and replies with them; returns false, and writes no reply, if there are none or not enough.
 pub fn relocate_many(cx: &mut Cx<'_>, keys: (Key<'_>, Key<'_>), wanted: Move) -> Result<bool, Error> {
     let Some(list) = cx.look_as::<List>(keys.0)? else { return Ok(false) };
     if wanted.is_exact && list.len() < wanted.count {
@@ -91,7 +91,7 @@ pub fn relocate_many(cx: &mut Cx<'_>, keys: (Key<'_>, Key<'_>), wanted: Move) ->
     Ok(true)
 }
 
-/// Returns up to so many elements, as they would be popped.
+/// Returns up to so many elements from an end, in the order in which they would be popped.
 fn take(list: ListRef<'_>, from: End, count: usize) -> Vec<Taken> {
     match from {
         End::Front => list.iter().take(count).map(Taken::of).collect(),
@@ -124,7 +124,7 @@ fn across(cx: &mut Cx<'_>, keys: (Key<'_>, Key<'_>), wanted: Move, block: &[Take
 fn within(cx: &mut Cx<'_>, key: Key<'_>, wanted: Move, block: &[Taken]) -> Outcome {
     let ((from, to), limit) = (wanted.ends, limits::of_lists(cx.engine));
     if from == to && (!wanted.is_one_by_one || block.len() == 1) {
-        // Everything is where it was.
+        // Every element is where it was, so nothing is recorded.
         return Ok(());
     }
     cx.update_present::<List, _>(key, |list| {

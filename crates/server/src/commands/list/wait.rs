@@ -1,7 +1,7 @@
-//! The list commands that block where there is nothing to take yet.
+//! The list commands that block if there is no element to take yet.
 //!
-//! Each waits under its keys with itself narrowed to one of them, which is run again when that key has a list. The record is
-//! the effect, in the form of the command that does not wait.
+//! A blocked command waits under each of its keys with a request that is narrowed to that key; the request runs when the key
+//! has a list. The record is the effect, as a command that does not block.
 
 use sleeve_store::{End, Kind, List};
 use sleeve_wire::request::OwnedArgs;
@@ -86,7 +86,7 @@ pub fn brpoplpush(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     })
 }
 
-/// Moves an element, which is recorded in words that wait for nothing.
+/// Moves an element, or blocks; the move is recorded as a command that does not block.
 fn move_or_wait(
     cx: &mut Cx<'_>,
     request: Request<'_>,
@@ -95,7 +95,7 @@ fn move_or_wait(
 ) -> Result<(), Error> {
     let deadline_ms = block_timeout::deadline(cx, request)?;
     let keys = (request.key(0), request.key(1));
-    // As in Redis this look counts as a use of its own.
+    // As in Redis this lookup counts as a use of the key.
     cx.look_as::<List>(keys.0)?;
     if relocate(cx, keys, ends)? {
         record(cx, keys);

@@ -39,7 +39,7 @@ pub fn load(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Puts other libraries in the place of those that there are; the request is journaled as it came.
+/// Replaces the libraries of the engine; the request is recorded as it came.
 pub fn publish(cx: &mut Cx<'_>, libraries: Libraries) {
     cx.engine.scripts.replace_libraries(libraries);
     cx.changed_many(1);
@@ -130,7 +130,8 @@ pub fn stats(cx: &mut Cx<'_>) -> Outcome {
     let elapsed_ms = scripts.running.elapsed_ms(clock::monotonic_ms);
     let running = elapsed_ms.zip(scripts.running.facts());
     if running.as_ref().is_some_and(|(_, facts)| facts.kind == ScriptKind::Script) {
-        // A script that is no function is reported with the error of any other command that it keeps waiting.
+        // A running script that is no function keeps FUNCTION STATS waiting, and is reported with the same error as for any
+        // other command.
         locking::check(cx.engine)?;
     }
     let libraries = scripts.libraries();

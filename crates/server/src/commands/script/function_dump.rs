@@ -1,8 +1,8 @@
 //! FUNCTION DUMP and RESTORE: all libraries as one value, in Redis's form.
 //!
 //! The form is that of its snapshot files: for each library the byte 245 and its text as a string, which may be compressed
-//! (LZF); then version and CRC-64 as behind a dumped value. The payload is foreign when it comes back: no memory is reserved
-//! for the lengths that it claims, and all libraries are loaded before any takes the place of another.
+//! (LZF); then version and CRC-64 as behind a dumped value. A payload that is restored is not trusted: no memory is reserved
+//! for the lengths that it claims, and all libraries are loaded before any of them replaces another.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub fn dump(cx: &mut Cx<'_>) -> Outcome {
         rdb::push_len(&mut payload, library.code.len() as u64);
         payload.extend_from_slice(&library.code);
     }
-    // The oldest version that has libraries, which Redis 7.0 restores.
+    // The version is the oldest one that has libraries, so that Redis 7.0 can restore the payload.
     dump::finish(&mut payload, Version::Ten.number());
     cx.reply().bulk(&payload);
     Ok(())
@@ -82,7 +82,7 @@ pub fn restore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     restored.iter().for_each(|library| libraries.insert(Arc::clone(library)));
     publish(cx, libraries);
     if version_of(request.arg(2)) > Version::Ten.number() {
-        // The form has not changed since, but older servers look at the number.
+        // The form of libraries has not changed in later versions, but older servers check the version number.
         let mut payload = checked(request.arg(2), skips_sum(cx))?.to_vec();
         dump::finish(&mut payload, Version::Ten.number());
         let head: [&[u8]; 3] = [b"FUNCTION", b"RESTORE", &payload];

@@ -48,8 +48,8 @@ pub fn flush(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Returns whether the rest of a flush is empty or one of its two words, which mean the same: freeing takes no time worth a
-/// choice.
+/// Returns whether the rest of a flush is empty, ASYNC or SYNC. Both words mean the same: freeing scripts is fast in any
+/// case.
 pub fn is_flush(request: Request<'_>) -> bool {
     let is_word = |word: &[u8]| word.eq_ignore_ascii_case(b"sync") || word.eq_ignore_ascii_case(b"async");
     request.len() == 2 || (request.len() == 3 && is_word(request.arg(2)))
@@ -62,7 +62,7 @@ pub fn kill(cx: &mut Cx<'_>) -> Outcome {
     Ok(())
 }
 
-/// SCRIPT DEBUG YES | SYNC | NO: there is no debugger, and so it can only be off.
+/// SCRIPT DEBUG YES | SYNC | NO: there is no debugger, so the only accepted value is NO.
 pub fn debug(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let mode = request.arg(2);
     if mode.eq_ignore_ascii_case(b"no") {

@@ -1,7 +1,7 @@
-//! ACL: users and their permissions, made, shown, tried and kept in a file.
+//! ACL: commands that make, show, test, save and load users and their permissions.
 //!
 //! The meaning of a user and of its rules is in `crate::acl`. This module applies a change to the clients: those of a user
-//! that has gone or was loaded anew are closed, all others find the change at their next request.
+//! that was removed or loaded anew are closed, all others notice the change at their next request.
 
 use sleeve_wire::commands::{self, Categories};
 use sleeve_wire::number;
@@ -98,8 +98,8 @@ pub fn setuser(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Closes the clients of a user with subscriptions to channels that it may not use any more. Their owners know their
-/// subscriptions, unless it may use none.
+/// Closes the clients of a user that have subscriptions to channels which it may not use any more. Their owners check their
+/// subscriptions; if the user may use no channel, that is not needed.
 fn expel_listeners(cx: &mut Cx<'_>, name: &[u8]) {
     let has_no_channel = cx.engine.acl.get(name).is_some_and(|user| user.has_no_channel());
     if has_no_channel {
@@ -124,7 +124,7 @@ pub fn deluser(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Closes the clients of users that have gone.
+/// Closes the clients of users that were removed.
 fn expel(cx: &mut Cx<'_>, changed: &Changed) {
     for client in cx.engine.clients.list.all() {
         let is_gone = changed.removed.contains(&client.names.lock().user);
@@ -152,7 +152,7 @@ pub fn cat(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Bits of a password that ACL GENPASS makes, unless an argument says how many, and the most of them.
+/// The default number of bits of a password that ACL GENPASS makes, and the greatest.
 const PASSWORD_BITS: i64 = 256;
 const PASSWORD_BITS_MAX: i64 = 4_096;
 
@@ -194,7 +194,7 @@ pub fn dryrun(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Entries that ACL LOG shows unless an argument says how many.
+/// The default number of entries that ACL LOG shows.
 const ENTRIES_SHOWN: usize = 10;
 
 /// ACL LOG \[count | RESET\]
@@ -252,7 +252,7 @@ const NO_FILE: Error = Error::fixed(
      in the Redis configuration.",
 );
 
-/// Returns the file of users as it is written in the options, and where it is.
+/// Returns the path of the users' file: as the options give it, and resolved.
 fn file_of(cx: &Cx<'_>) -> Result<(String, std::path::PathBuf), Error> {
     let name = cx.engine.config.text(Opt::Aclfile);
     if name.is_empty() {

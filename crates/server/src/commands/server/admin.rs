@@ -1,7 +1,7 @@
-//! TIME, which tells the clock of this moment, and SHUTDOWN, which ends the server.
+//! TIME, which tells the present time, and SHUTDOWN, which ends the server.
 //!
-//! This module reads the options, and makes the client wait or leave. The steps before an end (the last snapshot, replicas
-//! that lack something) are in `engine/persistence/shutdown`. On the thread that executes.
+//! This module reads the options of SHUTDOWN, and makes the client wait or closes it. The steps before the end (the last
+//! snapshot, the wait for replicas that lack data) are in `engine/persistence/shutdown`. On the thread that executes.
 
 use crate::context::Cx;
 use crate::engine::clients::blocking::{Block, OnTimeout};
@@ -11,8 +11,8 @@ use crate::host::log;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
-/// TIME: of this moment, not of the instant that the commands around it see, as in Redis: a script that looks twice can tell
-/// how long it has taken.
+/// TIME: the present time of the clock, not the instant that the commands of a batch share, as in Redis. So a script that
+/// calls it twice can tell how long it has taken.
 pub fn time(cx: &mut Cx<'_>) -> Outcome {
     let wall_us = cx.clock.after(cx.now).wall_us;
     let mut reply = cx.reply();
@@ -24,8 +24,8 @@ pub fn time(cx: &mut Cx<'_>) -> Outcome {
 
 /// SHUTDOWN \[NOSAVE|SAVE\] \[NOW\] \[FORCE\] \[ABORT\]
 ///
-/// Stops every worker and closes every client, this one first. Nothing is answered: that the connection closes is the
-/// answer.
+/// Stops every worker and closes every client, this one first. If the end succeeds, there is no reply: the connection is
+/// closed.
 pub fn shutdown(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let options = ShutdownOptions::parse(request)?;
     let engine = cx.engine.handle();

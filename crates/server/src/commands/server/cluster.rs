@@ -1,6 +1,6 @@
 //! CLUSTER, and the commands by which clients of a cluster describe their connection. There is no cluster, and every reply is
-//! that of a Redis server on which it is switched off; but a client that can be redirected from a replica to its primary may
-//! read from the replica.
+//! that of a Redis server with cluster support disabled. Only READONLY has an effect: a client that can be redirected from a
+//! replica to its primary may read from the replica.
 
 use std::sync::atomic::Ordering;
 
@@ -17,7 +17,7 @@ pub fn read_only(cx: &mut Cx<'_>, reads_replicas: bool) -> Outcome {
     Ok(())
 }
 
-/// All subcommands of CLUSTER, HELP among them; ASKING
+/// Refuses all subcommands of CLUSTER, including HELP, and ASKING.
 pub fn disabled() -> Outcome {
     Err(Error::fixed("ERR This instance has cluster support disabled"))
 }

@@ -1,7 +1,7 @@
 //! CONFIG GET, SET, RESETSTAT and REWRITE: the client's access to the option table.
 //!
 //! The options and the values that they take are in the table (`crate::config`). This module applies a changed option: most
-//! are read where they are used, and nothing is to be done.
+//! options are read when they are needed, so there is nothing to apply.
 
 use std::sync::atomic::Ordering;
 
@@ -58,7 +58,7 @@ pub fn set(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     }
     let bytes_max = cx.engine.config.memory(Opt::Maxmemory);
     let is_tighter = changed.iter().any(|option| matches!(option, Opt::Maxmemory | Opt::MaxmemoryPolicy));
-    // In a transaction other locks are held than eviction needs; the next write will do it.
+    // In a transaction the held locks are not those that eviction needs; the next write will evict.
     if is_tighter && bytes_max != 0 && cx.state.multi.executing.is_none() {
         eviction::make_room(cx, bytes_max);
     }
@@ -68,7 +68,7 @@ pub fn set(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Refuses changes during loading to the options that say where data is and which data is loaded, as in Redis.
+/// Refuses, during loading, changes to the options that say where the data is and which data is loaded, as in Redis.
 fn refuse_while_loading(pairs: &[(&[u8], &[u8])]) -> Outcome {
     let is_refused = |name: &[u8]| {
         Opt::find(name).is_some_and(|option| matches!(option, Opt::Appendonly | Opt::Dir | Opt::ReplDisklessLoad))
@@ -76,13 +76,13 @@ fn refuse_while_loading(pairs: &[(&[u8], &[u8])]) -> Outcome {
     if pairs.iter().any(|(name, _)| is_refused(name)) { Err(Error::LOADING) } else { Ok(()) }
 }
 
-/// Returns whether the client is answered only when the AOF that was switched off is complete and no thread writes it any
-/// more, as in Redis.
+/// Returns whether the client is answered later: only when the AOF that was switched off is complete and no thread writes it
+/// any more, as in Redis.
 fn waits_for_end_of_log(cx: &mut Cx<'_>) -> bool {
     let engine = cx.engine;
     let end = &engine.persistence.aof.end;
     if !cx.may_block() {
-        // In a transaction all clients wait for it, as in Redis.
+        // In a transaction this thread waits, with all its clients, as in Redis.
         end.wait_until_closed();
         return false;
     }
@@ -115,11 +115,11 @@ pub fn rewrite(cx: &mut Cx<'_>) -> Outcome {
     rewrite_with(cx, Added::Changed)
 }
 
-/// Writes the options into the configuration file, those at their defaults too if that is wanted.
+/// Writes the options into the configuration file; `added` says which options are added to it, even at their defaults.
 pub fn rewrite_with(cx: &mut Cx<'_>, added: Added) -> Outcome {
     let config = &cx.engine.config;
     let file = config.file().ok_or(Error::fixed("ERR The server is running without a config file"))?;
-    // Users that have a file of their own are not the configuration's.
+    // If users have a file of their own, the configuration file has none.
     let users = if config.is_set(Opt::Aclfile) { Vec::new() } else { cx.engine.acl.all() };
     let users: Vec<_> = users.iter().map(|user| user.describe()).collect();
     write_back::rewrite(config, &users, &file, added).map_err(|error| {
@@ -132,7 +132,7 @@ pub fn rewrite_with(cx: &mut Cx<'_>, added: Added) -> Outcome {
     Ok(())
 }
 
-/// Carries a changed option to where it is kept a second time, if it is.
+/// Applies a changed option where its value is kept a second time.
 fn apply(cx: &Cx<'_>, option: Opt) -> Result<(), String> {
     let config = &cx.engine.config;
     match option {
@@ -200,7 +200,7 @@ fn apply(cx: &Cx<'_>, option: Opt) -> Result<(), String> {
     Ok(())
 }
 
-/// Loads the options and their files for new connections.
+/// Loads the TLS options and their files, for new connections.
 fn load_certificate(cx: &Cx<'_>) -> Result<(), String> {
     let made = tls::load(&cx.engine.config).map_err(|reason| {
         log::warning(&reason);
@@ -210,7 +210,7 @@ fn load_certificate(cx: &Cx<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Sees to it that there can be so many clients.
+/// Raises the limit of open files so that there can be so many clients.
 fn raise_clients(wanted: u64) -> Result<(), String> {
     match facts::clients_possible(wanted) {
         possible if possible >= wanted => Ok(()),

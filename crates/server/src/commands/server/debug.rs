@@ -26,7 +26,7 @@ use crate::host::panics;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
-/// The subcommands: form and sentence, for HELP.
+/// The subcommands for HELP: each with its form and a sentence.
 const SUBCOMMANDS: [(&str, &str); 21] = [
     ("AOF-FLUSH-SLEEP microseconds", "Waits so long in front of each write to the append-only log: for tests."),
     ("CHANGE-REPL-ID", "Gives the stream of replicas a new id: whoever comes back is given all data."),
@@ -61,7 +61,7 @@ const SUBCOMMANDS: [(&str, &str); 21] = [
     ("SLEEP seconds", "Has the server do nothing for so long; decimals are allowed."),
 ];
 
-/// Redis's subcommands that are not here. Their error names that reason instead of the spelling.
+/// Redis's subcommands that do not exist here. Their error says so, instead of reporting a misspelling.
 const ABSENT: [&str; 19] = [
     "assert",
     "client-enforce-reply-list",
@@ -128,7 +128,7 @@ fn show_help(cx: &mut Cx<'_>) {
     help::write(cx, "debug", &entries);
 }
 
-/// Replies with the digest of the data as of one instant: all shards are held. An expired key counts as gone.
+/// Replies with the digest of the data at one instant: all shards are locked. An expired key counts as removed.
 fn digest(cx: &mut Cx<'_>) {
     let now_ms = cx.now.wall_ms();
     let mut digest = Digest::default();
@@ -167,7 +167,7 @@ fn log_line(cx: &mut Cx<'_>, message: &[u8]) {
     cx.reply().ok();
 }
 
-/// Replies with Redis's description of an object. There is no address to show, and none should be shown.
+/// Replies with Redis's description of an object. The address of the object is left out, and should be.
 fn object(cx: &mut Cx<'_>, name: &[u8]) -> Outcome {
     let (config, now) = (&cx.engine.config, cx.now);
     // An expired key is shown as long as it has not been removed.
@@ -186,13 +186,14 @@ fn object(cx: &mut Cx<'_>, name: &[u8]) -> Outcome {
     Ok(())
 }
 
-/// Redis shares the integers from 0 to 9,999 and shows a count that stands for "for ever".
+/// Returns the reference count that Redis shows: it shares the integers from 0 to 9,999 and shows a very large count for
+/// them.
 fn reference_count(value: ValueRef<'_>) -> i32 {
     if matches!(value, ValueRef::Integer(0..10_000)) { i32::MAX } else { 1 }
 }
 
-/// Bytes that the value takes in a snapshot without compression: integers of up to 32 bits in their own form, anything
-/// else as a length and the bytes.
+/// Returns the bytes that the value takes in a snapshot without compression: integers of up to 32 bits in a form of their
+/// own, all other values as a length and the bytes.
 fn serialized_len(value: ValueRef<'_>) -> usize {
     let small = value.integer().filter(|number| value.len() <= 11 && i32::try_from(*number).is_ok());
     match (small, value.len()) {
@@ -211,7 +212,7 @@ fn change_replication_id(cx: &mut Cx<'_>) {
     cx.reply().ok();
 }
 
-/// Creates `count` keys in the selected database; those that are there already stay as they are.
+/// Creates `count` keys in the selected database; existing keys stay as they are.
 fn populate(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let natural = |index: usize| {
         let Some(argument) = request.args.get(index) else { return Ok(0) };
@@ -234,13 +235,13 @@ fn populate(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
             cx.set(key, &Value::Plain(&value), Deadline::Clear);
         }
     }
-    // As in the original neither an AOF nor a replica has them.
+    // As in Redis, neither the AOF nor the replicas get these keys.
     cx.locks.recorder.record_nothing();
     cx.reply().ok();
     Ok(())
 }
 
-/// Sends a command to the replicas, for tests of a replica with a command that it cannot apply.
+/// Sends a command only to the replicas, to test a replica with a command that it cannot apply.
 fn replicate(cx: &mut Cx<'_>, request: Request<'_>) {
     let words = request.args.from(2);
     cx.locks.recorder.send_to_replicas(words.iter(), words.len());
@@ -248,7 +249,7 @@ fn replicate(cx: &mut Cx<'_>, request: Request<'_>) {
 }
 
 fn set_active_expire(cx: &mut Cx<'_>, argument: &[u8]) {
-    // As in the original, a text that is no number counts as 0.
+    // As in Redis, a text that is no number counts as 0.
     let wanted = number::parse_i64(argument).unwrap_or(0) != 0;
     cx.engine.debug.active_expire.store(wanted, Ordering::Relaxed);
     cx.reply().ok();
@@ -273,14 +274,14 @@ fn set_disable_deny_scripts(cx: &mut Cx<'_>, argument: &[u8]) {
     cx.reply().ok();
 }
 
-/// Turns the validation of checksums off or on. As in the original, an argument that is no number is 0.
+/// Turns the validation of checksums off or on. As in Redis, an argument that is no number counts as 0.
 fn skip_checksums(cx: &mut Cx<'_>, argument: &[u8]) {
     let wanted = number::parse_i64(argument).unwrap_or(0) != 0;
     cx.engine.debug.skips_checksums.store(wanted, Ordering::Relaxed);
     cx.reply().ok();
 }
 
-/// Sets QUICKLIST-PACKED-THRESHOLD. As in the original, a size may have a unit, and 4 GiB are too much.
+/// Sets QUICKLIST-PACKED-THRESHOLD. As in Redis, a size may have a unit, and 4 GiB are too much.
 fn packed_threshold(cx: &mut Cx<'_>, argument: &[u8]) -> Outcome {
     const BYTES_MAX: u64 = (1 << 32) - (1 << 20);
     let bytes = size::parse(argument).filter(|bytes| *bytes <= BYTES_MAX);
@@ -290,7 +291,7 @@ fn packed_threshold(cx: &mut Cx<'_>, argument: &[u8]) -> Outcome {
     Ok(())
 }
 
-/// Sleeps for a time in seconds. As in the original, a text that is no number counts as 0.
+/// Sleeps for a time in seconds. As in Redis, a text that is no number counts as 0.
 fn sleep(cx: &mut Cx<'_>, argument: &[u8]) {
     let seconds = number::parse_f64(argument).unwrap_or(0.0);
     let now = cx.clock.after(cx.now);

@@ -1,7 +1,7 @@
-//! INFO: the sections that are wanted, and their order.
+//! INFO: the sections that a request asks for, and their order.
 //!
-//! The lines themselves are in `info_sections`. Sections keep one order, independent of the request's, and names that do not
-//! exist are passed over, as in Redis.
+//! The lines themselves are in `info_sections`. The sections have a fixed order, whatever their order in the request, and
+//! unknown names are ignored, as in Redis.
 
 use super::info_sections;
 use super::info_writer::Lines;
@@ -9,13 +9,13 @@ use crate::context::Cx;
 use crate::request::Request;
 use crate::request::error::Outcome;
 
-/// One section.
+/// A section of INFO.
 struct Section {
     /// The name in requests, in lower case.
     name: &'static str,
     /// Its headline.
     title: &'static str,
-    /// Whether INFO without arguments shows it.
+    /// INFO without arguments shows the section.
     default: bool,
     lines: fn(&mut Cx<'_>, &mut Lines),
 }
@@ -29,7 +29,7 @@ const fn section(
     Section { name, title, default, lines }
 }
 
-/// All sections, in their order.
+/// The sections, in their order.
 static SECTIONS: [Section; 15] = [
     section("server", "Server", true, info_sections::server),
     section("clients", "Clients", true, info_sections::clients),

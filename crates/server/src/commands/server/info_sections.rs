@@ -1,8 +1,8 @@
 //! The lines of INFO's sections.
 //!
-//! A line that Redis has is here if this server can report something true in it: a measured figure, or a zero for an event
-//! that does not happen. Lines that would have to be made up are absent (`docs/differences.md` lists them). Shards are looked
-//! at through the command's locks, one at a time unless a transaction holds them all.
+//! A line that Redis has is here if this server can report a true value for it: a measured figure, or a zero for an event
+//! that does not happen. Lines that would have to be made up are absent (`docs/differences.md` lists them). Shards are read
+//! through the command's locks, one at a time unless a transaction holds them all.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -133,8 +133,8 @@ pub fn memory(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("lazyfreed_objects", engine.keyspace.lazy_free.done());
 }
 
-/// By how much one amount is more than another. Resident memory is the kernel's figure: pages that are no file's are the
-/// allocator's, whichever it is, and the store's own.
+/// Writes the ratio and the difference of two amounts. Resident memory is the kernel's figure for pages that belong to no
+/// file: those of the allocator, whichever it is, and of the store.
 fn ratio(lines: &mut Lines, [name, difference]: [&'static str; 2], all: u64, part: u64) {
     lines.add(name, format!("{:.2}", all as f64 / part.max(1) as f64));
     lines.add(difference, all as i64 - part as i64);
@@ -178,7 +178,7 @@ pub fn persistence(cx: &mut Cx<'_>, lines: &mut Lines) {
     let is_loading = |is_beside: bool| u8::from(loading.is_some_and(|loading| loading.is_beside == is_beside));
     lines.add("loading", is_loading(false));
     lines.add("async_loading", is_loading(true));
-    // Nothing is copied on write here: the extra memory of a snapshot is the data that waits for its disk.
+    // No pages are copied on write here: the extra memory of a snapshot is the data that waits for its disk.
     lines.add("current_cow_peak", progress.waiting_bytes_max.load(Ordering::Relaxed));
     lines.add("current_cow_size", progress.waits());
     lines.zeros(&["current_cow_size_age"]);
@@ -229,7 +229,7 @@ pub fn persistence(cx: &mut Cx<'_>, lines: &mut Lines) {
     }
 }
 
-/// Sums since the start or the last CONFIG RESETSTAT, and rates.
+/// Writes counts since the start or the last CONFIG RESETSTAT, and rates.
 pub fn stats(cx: &mut Cx<'_>, lines: &mut Lines) {
     let totals = cx.engine.observe.stats.totals();
     let rates = cx.engine.observe.rates.rates();
@@ -297,8 +297,8 @@ pub fn stats(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("instantaneous_eventloop_duration_usec", microseconds(rates.cycle_ticks / rates.cycles.max(1)));
 }
 
-/// Writes how long the wake-ups of all workers took that wrote the AOF or did background work, and the greatest figures of
-/// one.
+/// Writes the time of the wake-ups of all workers in which they wrote the AOF or did background work, and the greatest
+/// figures of one wake-up.
 pub fn debug(cx: &mut Cx<'_>, lines: &mut Lines) {
     let (stats, totals) = (&cx.engine.observe.stats, cx.engine.observe.stats.totals());
     let microseconds = |ticks| cx.engine.identity.ticker.nanoseconds(ticks) / 1_000;
@@ -425,7 +425,7 @@ pub fn commands(cx: &mut Cx<'_>, lines: &mut Lines) {
     }
 }
 
-/// Percentiles of the execution times of each command that has run.
+/// Writes percentiles of the execution times of each command that has run.
 pub fn latencies(cx: &mut Cx<'_>, lines: &mut Lines) {
     let wanted = cx.engine.config.text(Opt::LatencyTrackingInfoPercentiles).to_vec();
     let wanted = String::from_utf8_lossy(&wanted).into_owned();
@@ -447,22 +447,24 @@ pub fn errors(cx: &mut Cx<'_>, lines: &mut Lines) {
     }
 }
 
-/// Writes that this is no node of a cluster.
+/// Writes that cluster support is disabled.
 pub fn cluster(_cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("cluster_enabled", 0);
 }
 
-/// Keys of a database.
+/// The counts of a database's keys.
 #[derive(Debug, Clone, Copy, Default)]
 struct Keys {
     all: usize,
     volatile: usize,
-    /// The sum of the remaining times of the sampled keys with a deadline, in milliseconds, and how many were sampled.
+    /// The sum of the remaining times, in milliseconds, of the sampled keys that have a deadline, and the number of these
+    /// keys.
     left_ms: i64,
     sampled: i64,
 }
 
-/// Keys are drawn at random from each shard of a database to estimate how long those with a deadline have left.
+/// The number of keys that are drawn at random from each shard of a database, to estimate the remaining time of keys with a
+/// deadline.
 const DRAWS_A_SHARD: usize = 8;
 
 /// Writes the databases that have keys.

@@ -1,4 +1,4 @@
-//! The text of an INFO reply, line by line: `name:value`, and sizes once more for people.
+//! The text of an INFO reply, line by line: `name:value`. A size also gets a line in a form for people.
 
 use std::fmt::{Display, Write as _};
 
@@ -24,7 +24,7 @@ impl Lines {
         self.human(name, bytes);
     }
 
-    /// Writes a size for people only.
+    /// Writes a size only in the form for people.
     pub fn human(&mut self, name: &str, bytes: u64) {
         self.add(&format!("{name}_human"), human(bytes));
     }
@@ -35,7 +35,7 @@ impl Lines {
         _ = write!(self.0, "{gap}# {title}\r\n");
     }
 
-    /// Returns all of it.
+    /// Returns the whole text.
     pub fn text(&self) -> &str {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! LOLWUT: something to look at.
+//! LOLWUT: a picture in characters.
 //!
 //! A one-dimensional cellular automaton, drawn downwards from one cell: each row follows from the one above by a rule of
 //! eight bits (Stephen Wolfram, "Statistical mechanics of cellular automata", 1983). VERSION chooses the rule.
@@ -9,7 +9,7 @@ use crate::context::Cx;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
-/// Chaos on one side, order on the other.
+/// The default rule: its picture is chaotic on one side and regular on the other.
 const RULE_DEFAULT: i64 = 30;
 const COLUMNS: usize = 63;
 const ROWS: usize = 24;

@@ -1,7 +1,7 @@
 //! MEMORY: the memory of a key, and the use of all memory.
 //!
-//! Each figure is one that is counted here (keys, tables, clients, scripts, the journal), or the kernel's figure of resident
-//! memory: an embedding program chooses its allocator (`host/allocator`), which is not asked.
+//! Each figure is counted by this server (keys, tables, clients, scripts, the journal), except for the resident memory, which
+//! is the kernel's. The allocator is not asked, because an embedding program chooses it (`host/allocator`).
 
 use sleeve_wire::number;
 
@@ -19,7 +19,7 @@ pub fn usage(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let mut options = request.args.from(3).iter();
     while let Some(word) = options.next() {
         let count = options.next().filter(|_| word.eq_ignore_ascii_case(b"samples")).ok_or(Error::SYNTAX)?;
-        // The size of a value is known without samples: for any number of samples, it is weighed whole.
+        // The size of a value is known without sampling, so the number of samples is only checked.
         if number::parse_i64(count).ok_or(Error::NOT_INTEGER)? < 0 {
             return Err(Error::SYNTAX);
         }
@@ -52,14 +52,14 @@ pub fn malloc_stats(cx: &mut Cx<'_>) -> Outcome {
     Ok(())
 }
 
-/// One line of MEMORY STATS.
+/// A value in MEMORY STATS.
 enum Figure {
     Count(u64),
     Difference(i64),
     Ratio(f64),
 }
 
-/// MEMORY STATS: Redis's names for the figures that are known here.
+/// MEMORY STATS: the figures that this server knows, under Redis's names.
 pub fn stats(cx: &mut Cx<'_>) -> Outcome {
     use Figure::{Count, Difference, Ratio};
     let weighed = Weighed::now(cx);
@@ -111,13 +111,13 @@ pub fn stats(cx: &mut Cx<'_>) -> Outcome {
     Ok(())
 }
 
-/// All that MEMORY STATS and MEMORY DOCTOR speak of.
+/// The figures of MEMORY STATS and MEMORY DOCTOR.
 struct Weighed {
     memory_use: MemoryUse,
     used_bytes: u64,
     peak_bytes: u64,
     resident_bytes: u64,
-    /// The resident bytes that are no file's.
+    /// The resident bytes that belong to no file.
     own_bytes: u64,
     keys: u64,
 }
@@ -137,9 +137,9 @@ impl Weighed {
     }
 }
 
-/// Below this there is too little in memory for ratios to mean anything.
+/// The least memory for which MEMORY DOCTOR looks at ratios; below that, ratios mean nothing.
 const WORTH_LOOKING_BYTES: u64 = 5 << 20;
-/// A client that has more than this on its way is slow or asks for much.
+/// The memory per client above which MEMORY DOCTOR calls clients slow or demanding.
 const LARGE_CLIENT_BYTES: u64 = 200 << 10;
 
 /// MEMORY DOCTOR

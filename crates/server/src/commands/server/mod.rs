@@ -1,4 +1,5 @@
-//! Commands about the server: its configuration, its users, its counters, and features of other servers that it lacks.
+//! Commands about the server: its configuration, its users, its counters, and commands for features of other servers that it
+//! lacks.
 
 pub mod acl;
 pub mod admin;

@@ -1,6 +1,6 @@
 //! MODULE: there are no modules, and none can be loaded.
 //!
-//! A gate decides which clients may ask for one (`enable-module-command`), as in Redis.
+//! A gate decides which clients may use MODULE LOAD (`enable-module-command`), as in Redis.
 
 use crate::context::Cx;
 use crate::request::error::{Error, Outcome};

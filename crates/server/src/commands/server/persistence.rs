@@ -1,10 +1,11 @@
 //! LASTSAVE, SAVE, BGSAVE, BGREWRITEAOF, and DEBUG's RELOAD and LOADAOF.
 //!
-//! Snapshots are written by a thread of their own for every command: after SAVE only the client that sent it waits. The same
-//! holds where the data is replaced by that of the snapshot or of the AOF; in that time, clients that need data get the error
-//! that it is being loaded, as at a start. If the loading fails, everything is as it was before.
+//! For every command a separate thread writes the snapshot: during SAVE only the client that sent it waits. The same holds
+//! for RELOAD and LOADAOF, which replace the data by that of the snapshot or of the AOF; in that time, clients that need data
+//! get the error LOADING, as at a start. If the loading fails, the data is as it was before.
 //!
-//! A snapshot that a transaction asks for begins behind it, because its thread takes all shards: the reply is "scheduled".
+//! If a transaction asks for a snapshot, the snapshot begins after the transaction, because its thread takes all shards: the
+//! reply is "scheduled".
 
 use std::sync::Arc;
 
@@ -21,7 +22,7 @@ use crate::request::error::{Error, Outcome};
 const SAVING: Error = Error::fixed("ERR Background save already in progress");
 const REWRITING: Error = Error::fixed("ERR Background append only file rewriting already in progress");
 
-/// LASTSAVE: when the data was last whole in a file, or when the server was started.
+/// LASTSAVE: the time at which the data was last saved completely, or at which the server was started.
 pub fn last_save(cx: &mut Cx<'_>) -> Outcome {
     let last_save_s = cx.engine.persistence.snapshots.status().last_save_s;
     cx.reply().integer(last_save_s);
@@ -41,7 +42,7 @@ pub fn save(cx: &mut Cx<'_>) -> Outcome {
         engine.answer(&waits, |reply| if is_good { reply.ok() } else { reply.error(b"ERR") });
     }));
     let begun = match cx.engine.persistence.snapshots.start(&cx.engine.handle(), Purpose::File, cx.now, &mut answer) {
-        // As in Redis, a rewrite of the AOF is no reason to refuse; this snapshot begins after it.
+        // As in Redis, a running AOF rewrite is no reason to refuse; the snapshot begins after it.
         Err(Refusal::Running(Purpose::Base)) => {
             answer
                 .into_iter()
@@ -93,7 +94,7 @@ pub fn bg_rewrite_aof(cx: &mut Cx<'_>) -> Outcome {
             cx.engine.persistence.snapshots.write_next(&cx.engine.handle(), Purpose::Base);
             cx.reply().simple("Background append only file rewriting scheduled");
         }
-        // One that is being given up, because the AOF was switched off, is not waited for.
+        // A rewrite that is being aborted, because the AOF was switched off, is not waited for.
         Err(Refusal::Running(Purpose::Base)) if cx.engine.persistence.snapshots.is_aborted() => {
             cx.engine.persistence.snapshots.rewrite_next(&cx.engine.handle());
             cx.reply().simple("Background append only file rewriting started");

@@ -1,8 +1,9 @@
-//! Intersections, unions and differences of sets, as replies, as new sets, and counted.
+//! Intersections, unions and differences of sets: as replies, stored as new sets, and counted.
 //!
-//! All sets are looked at where they lie. An intersection walks the smallest set and asks the others; a difference either
-//! asks the others about each member of the first, or takes the members of the others out of a copy of the first, whichever
-//! is less work. A stored result is built in the order in which Redis 7.2 builds it, so that it has the same encoding.
+//! All sets are read in place. An intersection walks the smallest set and looks each member up in the others. A difference
+//! either looks each member of the first set up in the others, or removes the members of the others from a copy of the first,
+//! whichever is less work. A stored result is built in the order in which Redis 7.2 builds it, so that it has the same
+//! encoding.
 
 use std::cmp::Reverse;
 
@@ -60,7 +61,7 @@ pub fn sunioncard(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
                 result.add(member, &limits);
                 result.as_ref().len() != limit
             });
-            // A set may end just where the limit is reached.
+            // The limit may be reached at the last member of a set.
             if result.as_ref().len() == limit && limit != 0 {
                 break;
             }
@@ -71,7 +72,7 @@ pub fn sunioncard(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Returns how many members there are in all, as a HyperLogLog has it, which takes little memory.
+/// Returns an estimate of the number of members of the union, by a HyperLogLog, which takes little memory.
 fn estimate(sets: &[Option<SetRef<'_>>]) -> Result<usize, Error> {
     let mut sketch = Sketch::new();
     sketch.make_dense()?;
@@ -101,16 +102,16 @@ pub fn sdiffcard(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// The options behind the keys of commands that count.
+/// The options of the counting commands, behind the keys.
 struct Counting {
-    /// Counting ends here; 0 for nowhere.
+    /// LIMIT: the count at which counting ends; 0 for no limit.
     limit: usize,
-    /// An estimate is as good.
+    /// APPROX: an estimate is enough.
     is_approximate: bool,
 }
 
 impl Counting {
-    /// Reads it, after the number of keys has been checked.
+    /// Reads the options; the number of keys has been checked before.
     fn of(request: Request<'_>, may_estimate: bool) -> Result<Self, Error> {
         let keys =
             number::parse_i64(request.arg(1)).and_then(|keys| usize::try_from(keys).ok()).filter(|keys| *keys > 0);
@@ -179,7 +180,7 @@ pub fn store_with(cx: &mut Cx<'_>, request: Request<'_>, operation: SetOperation
     Ok(())
 }
 
-/// Puts a result under its key, or removes the key if nothing has come out, and replies with the number of members.
+/// Stores a result under a key, or removes the key if the result is empty, and replies with the number of members.
 fn store(cx: &mut Cx<'_>, key: Key<'_>, mut result: Set, event: &'static str) {
     result.shrink_to_fit();
     let count = result.as_ref().len();
@@ -192,7 +193,7 @@ fn store(cx: &mut Cx<'_>, key: Key<'_>, mut result: Set, event: &'static str) {
     cx.reply().integer(count as i64);
 }
 
-/// Returns the sets of all keys but the first ones at once, counted as read; None for those that are missing.
+/// Returns the sets of all keys but the first `skipped`, at once, counted as read; None for a missing key.
 fn read_all<'c>(cx: &'c mut Cx<'_>, request: Request<'_>, skipped: usize) -> Result<Vec<Option<SetRef<'c>>>, Error> {
     for key in request.keys().skip(skipped) {
         cx.read_as::<Set>(key)?;

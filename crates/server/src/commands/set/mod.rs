@@ -1,7 +1,7 @@
-//! Sets: adding, removing, asking, moving and walking.
+//! Sets: adding, removing, testing, moving and walking over members.
 //!
-//! Random choices are in `random`, intersections, unions and differences in `algebra`. A member goes from the set's
-//! bytes into the reply without a stop between.
+//! Random choices are in `random`, intersections, unions and differences in `algebra`. A member is copied from the set
+//! directly into the reply.
 
 pub mod algebra;
 pub mod random;
@@ -98,7 +98,7 @@ pub fn smove(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         cx.reply().integer(0);
         return Ok(());
     }
-    // Both keys count as used for every outcome. One that gets the member is touched as it does.
+    // Both keys count as used for every outcome. If the member is moved, adding it to the destination counts that use.
     let moves = matches!(is_member, Ok(Some(true))) && from.name != to.name;
     let fits = if moves { cx.probe_as::<Set>(to).map(drop) } else { cx.look_as::<Set>(to).map(drop) };
     let is_member = is_member?.unwrap_or(false);
@@ -149,7 +149,7 @@ pub fn sscan(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Reports that so many members were taken out of a set, and that it has gone with the last of them.
+/// Reports that so many members of a set were removed, and if none is left, that the set was removed too.
 pub fn changed(cx: &mut Cx<'_>, key: Key<'_>, event: &'static str, (count, emptied): (usize, bool)) {
     cx.changed_by(key, count);
     cx.notify(EventClass::Set, event, key);
@@ -167,7 +167,7 @@ pub fn write(reply: &mut Writer<'_>, member: ValueRef<'_>) {
     }
 }
 
-/// Writes one of many members, unless the reply is full.
+/// Writes a member unless the reply is full.
 #[inline]
 pub fn write_within(reply: &mut Writer<'_>, member: ValueRef<'_>) {
     if !reply.is_full() {

@@ -1,7 +1,7 @@
-//! Random members of sets: SPOP takes them out, SRANDMEMBER does not.
+//! Random members of sets: SPOP removes them, SRANDMEMBER does not.
 //!
-//! The members that SPOP took are recorded as SREM, in pieces, or as DEL when it took everything, so that the journal makes
-//! no choices of its own.
+//! The members that SPOP has removed are recorded as SREM, in pieces, or as DEL if all were removed, so that readers of the
+//! journal make no random choices.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -21,10 +21,12 @@ use crate::host::dice::Dice;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
-/// When more than one in so many members goes, those that stay are moved instead.
+/// The divisor for SPOP: if more than one in `MOVED_SHARE` members is removed, the remaining members are moved to a new set
+/// instead.
 const MOVED_SHARE: usize = 5;
 
-/// When more than one in so many members is asked for, they are drawn from a list of all.
+/// The divisor for SRANDMEMBER: if more than one in `LISTED_SHARE` members is asked for, they are drawn from a list of all
+/// members.
 const LISTED_SHARE: usize = 3;
 
 /// SPOP key \[count\]
@@ -43,7 +45,7 @@ fn pop_one(cx: &mut Cx<'_>, key: Key<'_>) -> Outcome {
         let member = set.as_ref().random(dice.number());
         let length = member.map_or(0, |member| member.len());
         member.into_iter().for_each(|member| write(&mut Writer::new(&mut bytes, protocol), member));
-        // The member lies in the reply now, before the line end.
+        // The member now lies in the reply, before the final line end.
         let end = bytes.len() - 2;
         set.remove(&bytes[end - length..end]);
         end - length..end
@@ -96,7 +98,7 @@ fn pop_some(cx: &mut Cx<'_>, key: Key<'_>, count: &[u8]) -> Outcome {
     Ok(())
 }
 
-/// Takes `count` members out one by one.
+/// Removes `count` random members one by one.
 fn take_few(set: &mut Set, count: usize, dice: &Dice, show: &mut impl FnMut(ValueRef<'_>)) {
     let mut taken = Vec::new();
     for _ in 0..count {
@@ -107,7 +109,7 @@ fn take_few(set: &mut Set, count: usize, dice: &Dice, show: &mut impl FnMut(Valu
     }
 }
 
-/// Leaves `count` members, in a set of the smallest encoding that they fit; the result is the others.
+/// Leaves `count` random members in the set, in the smallest encoding that they fit; returns the set of the others.
 fn leave_few(set: &mut Set, count: usize, dice: &Dice, limits: &SetLimits) -> Set {
     let mut left = Set::for_result(set.hash_key(), set.as_ref().integers().is_some());
     let mut taken = Vec::new();
@@ -135,7 +137,7 @@ fn pop_all(cx: &mut Cx<'_>, key: Key<'_>, size: usize) -> Outcome {
     Ok(())
 }
 
-/// Records that the members which lie at these places of the reply are gone.
+/// Records the removal of the members that lie in these ranges of the reply.
 fn record_removal(cx: &mut Cx<'_>, key: Key<'_>, places: &[Range<usize>]) {
     let bytes = std::mem::take(&mut cx.out.bytes);
     for piece in places.chunks(ELEMENTS_MAX) {

@@ -1,9 +1,9 @@
-//! Unions, intersections and differences of sorted sets, as replies, as new sorted sets, and counted.
+//! Unions, intersections and differences of sorted sets: as replies, stored as new sorted sets, and counted.
 //!
-//! Plain sets may be among the inputs: their members have the score 1. Inputs are looked at where they lie. A union gathers
-//! the members of all and sorts them by name, so that equal ones meet; an intersection walks the smallest input and asks
-//! the others. Scores are added in the order of Redis, from the smallest input to the largest, because the order decides
-//! the last digits.
+//! Plain sets may be among the inputs: their members have the score 1. Inputs are read in place. A union gathers the members
+//! of all inputs and sorts them by name, so that equal ones are neighbours; an intersection walks the smallest input and
+//! looks each member up in the others. Scores are added in the order of Redis, from the smallest input to the largest,
+//! because the order decides the last digits.
 
 use std::borrow::Cow;
 
@@ -18,7 +18,7 @@ use crate::engine::keyspace::limits;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
-/// Members of an intersection are asked for in runs of so many, so that a limit ends it early.
+/// The number of members after which an intersection checks whether its limit is reached.
 const RUN: usize = 1024;
 
 /// The way in which the inputs are combined.
@@ -37,7 +37,7 @@ enum Aggregate {
     Max,
 }
 
-/// One input with its weight.
+/// An input of the operation, with its weight.
 #[derive(Clone, Copy)]
 struct Input<'a> {
     members: Members<'a>,
@@ -54,16 +54,16 @@ enum Members<'a> {
 /// Members with their scores.
 type Scored<'a> = Vec<(Cow<'a, [u8]>, f64)>;
 
-/// The options behind the keys.
+/// The options behind the input keys.
 struct CombineOptions {
     weights: Vec<f64>,
     aggregate: Aggregate,
     with_scores: bool,
-    /// 0: none.
+    /// LIMIT: the most members that are counted; 0 for no limit.
     limit: usize,
 }
 
-/// The options that a command takes.
+/// The options that a command of this family takes.
 #[derive(Debug, Clone, Copy)]
 struct Takes {
     weights: bool,
@@ -74,7 +74,7 @@ struct Takes {
 impl Aggregate {
     fn of(self, one: f64, other: f64) -> f64 {
         match self {
-            // Infinities of both signs are 0 together.
+            // The sum of infinities of both signs counts as 0.
             Self::Sum => Some(one + other).filter(|sum| !sum.is_nan()).unwrap_or(0.0),
             Self::Min => {
                 if other < one {
@@ -111,7 +111,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Shows members until `show` has seen enough.
+    /// Passes members to `show` until it returns false.
     fn try_for_each(self, mut show: impl FnMut(ValueRef<'a>, f64) -> bool) {
         match self {
             Self::None => {}
@@ -195,7 +195,7 @@ pub fn zintercard(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Reads the number of input keys, which the argument `at` says.
+/// Reads the number of input keys from the argument `at`.
 fn key_count(request: Request<'_>, at: usize) -> Result<usize, Error> {
     let count = number::parse_i64(request.arg(at)).ok_or(Error::NOT_INTEGER)?;
     if count < 1 {
@@ -205,7 +205,7 @@ fn key_count(request: Request<'_>, at: usize) -> Result<usize, Error> {
     usize::try_from(count).ok().filter(|count| *count < request.len() - at).ok_or(Error::SYNTAX)
 }
 
-/// Returns the inputs under all keys but the first ones, counted as read.
+/// Returns the inputs under all keys but the first `skipped`, counted as read.
 fn read_all<'c>(cx: &'c mut Cx<'_>, request: Request<'_>, skipped: usize) -> Result<Vec<Input<'c>>, Error> {
     for key in request.keys().skip(skipped) {
         let entry = cx.read(key);
@@ -288,7 +288,7 @@ fn combine<'a>(mut inputs: Vec<Input<'a>>, options: &CombineOptions, operation: 
             common
         }
     };
-    // Scores are numbers; both zeros are one score.
+    // No score is NaN, and both zeros are one score.
     result.sort_unstable_by(|(name, score), (other, other_score)| {
         (score + 0.0).total_cmp(&(other_score + 0.0)).then_with(|| name.cmp(other))
     });
@@ -303,7 +303,7 @@ fn unite<'a>(inputs: &[Input<'a>], aggregate: Aggregate) -> Scored<'a> {
             true
         });
     }
-    // Stable: equal names stay in the order of the inputs.
+    // The sort is stable: equal names stay in the order of the inputs.
     all.sort_by(|(name, _), (other, _)| name.cmp(other));
     all.dedup_by(|(name, score), (kept, kept_score)| {
         let is_same = name == kept;
@@ -315,7 +315,7 @@ fn unite<'a>(inputs: &[Input<'a>], aggregate: Aggregate) -> Scored<'a> {
     all
 }
 
-/// Shows the members that all inputs have in common, until `show` has seen enough. The first input is the smallest.
+/// Passes the members that all inputs have in common to `show`, until it returns false. The first input is the smallest.
 fn intersect<'a>(inputs: &[Input<'a>], aggregate: Aggregate, mut show: impl FnMut(ValueRef<'a>, f64) -> bool) {
     let Some((first, others)) = inputs.split_first() else { return };
     let mut digits = Digits::default();

@@ -23,17 +23,17 @@ const NOT_A_NUMBER: Error = Error::fixed("ERR resulting score is not a number (N
 /// The options of ZADD.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AddOptions {
-    /// Members that are there stay as they are.
+    /// NX: existing members stay as they are.
     pub only_new: bool,
-    /// Members that are not there stay away.
+    /// XX: no member is added.
     pub only_present: bool,
-    /// Scores only become greater.
+    /// GT: scores only become greater.
     pub only_greater: bool,
-    /// Scores only become less.
+    /// LT: scores only become less.
     pub only_less: bool,
-    /// The answer counts changed scores too.
+    /// CH: the reply counts changed scores too.
     pub counts_changes: bool,
-    /// The score is added to the one that is there.
+    /// INCR: the score is added to the present one.
     pub increments: bool,
 }
 
@@ -42,14 +42,14 @@ pub struct AddOptions {
 struct Added {
     added: i64,
     changed: i64,
-    /// The score of the last member that was not passed over.
+    /// The new score of the last member, unless it was left as it was.
     score: Option<f64>,
-    /// The sum of two infinities was met.
+    /// A sum was undefined: infinities of both signs were added.
     is_undefined: bool,
 }
 
 impl AddOptions {
-    /// Reads the options; the remaining arguments begin at the index that is returned.
+    /// Reads the options; returns them, and the index of the first argument after them.
     fn parse(request: Request<'_>) -> (Self, usize) {
         let (mut options, mut at) = (Self::default(), 2);
         while let Some(word) = request.args.get(at) {
@@ -82,7 +82,7 @@ impl AddOptions {
         Ok(())
     }
 
-    /// Returns whether the member that has the score `old` may have this one instead.
+    /// Returns whether a member with the score `old` may get this score instead.
     fn admits(&self, old: f64, score: f64) -> bool {
         !(self.only_new || (self.only_greater && score <= old) || (self.only_less && score >= old))
     }
@@ -119,7 +119,7 @@ impl Added {
 }
 
 impl AddOptions {
-    /// Returns whether every member simply gets its score.
+    /// Returns whether no option applies, so that every member simply gets its score.
     fn is_plain(&self) -> bool {
         !(self.only_new || self.only_present || self.only_greater || self.only_less || self.increments)
     }
@@ -200,7 +200,7 @@ pub fn reply_removed(cx: &mut Cx<'_>, key: Key<'_>, event: &'static str, (count,
     cx.reply().integer(count as i64);
 }
 
-/// Reports that so many members were taken out of a sorted set, and that it has gone with the last of them.
+/// Reports that so many members of a sorted set were removed, and if none is left, that the set was removed too.
 pub fn changed(cx: &mut Cx<'_>, key: Key<'_>, event: &'static str, (count, emptied): (usize, bool)) {
     cx.changed_by(key, count);
     cx.notify(EventClass::Zset, event, key);
@@ -264,7 +264,7 @@ pub fn rank(cx: &mut Cx<'_>, request: Request<'_>, is_reverse: bool) -> Outcome 
     Ok(())
 }
 
-/// Calls `write` with a sorted set, if there is one, to write the reply.
+/// Calls `write` with the sorted set of a key, or None if the key is missing, to write the reply.
 pub fn read(cx: &mut Cx<'_>, key: Key<'_>, write: impl FnOnce(Option<SortedSetRef<'_>>, &mut Writer<'_>)) -> Outcome {
     cx.reply_apart(|cx, reply| cx.read_as::<SortedSet>(key).map(|set| write(set, reply)))
 }
@@ -287,7 +287,7 @@ pub fn reply_member(reply: &mut Writer<'_>, name: sleeve_store::ValueRef<'_>, sc
     }
 }
 
-/// Writes one of many members, unless the reply is full.
+/// Writes a member unless the reply is full.
 #[inline]
 pub fn reply_within(reply: &mut Writer<'_>, name: sleeve_store::ValueRef<'_>, score: Option<f64>) {
     if !reply.is_full() {

@@ -1,4 +1,4 @@
-//! Taking members from either end of sorted sets, at once or as soon as there are any.
+//! Commands that take members from either end of sorted sets, at once or, if they block, as soon as there are any.
 //!
 //! A request for one of several keys is recorded as ZPOPMIN or ZPOPMAX of the key that it took from.
 
@@ -15,7 +15,7 @@ use crate::engine::clients::blocking::{Block, OnTimeout, Wait};
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
-/// The end that members are taken from.
+/// The end from which members are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// The lowest scores.
@@ -38,7 +38,7 @@ enum Shape {
 }
 
 impl Side {
-    /// Returns the command that takes from this end, which is also the name of the event.
+    /// Returns the name of the command that takes from this end, which is also the name of the event.
     fn command(self) -> &'static str {
         match self {
             Self::Min => "zpopmin",
@@ -131,7 +131,7 @@ pub fn bzmpop(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Waits until one of the request's keys is a sorted set, for which then the request that `narrow` makes is run.
+/// Blocks the client until one of the request's keys is a sorted set; then the request runs that `narrow` makes for this key.
 fn wait(cx: &mut Cx<'_>, request: Request<'_>, deadline_ms: Option<i64>, narrow: impl Fn(&[u8]) -> OwnedArgs) {
     if !cx.may_block() {
         return cx.reply().null_array();
@@ -141,8 +141,8 @@ fn wait(cx: &mut Cx<'_>, request: Request<'_>, deadline_ms: Option<i64>, narrow:
     cx.block(request.row, Block { deadline_ms, waits: waits.collect(), on_timeout: OnTimeout::NullArray });
 }
 
-/// Takes up to `count` members from the first of the request's keys that holds any, records that and replies; false, and no
-/// reply, if there is none. As in Redis the look of a command that waits is a use of its own.
+/// Takes up to `count` members from the first of the request's keys that holds any, records that and replies; returns false,
+/// and writes no reply, if none holds any. As in Redis the lookup of a blocking command counts as a use of the key.
 fn pop_first(cx: &mut Cx<'_>, request: Request<'_>, side: Side, count: usize, shape: Shape) -> Result<bool, Error> {
     let waits = request.row.flags.contains(Flags::BLOCKING);
     for key in request.keys() {
@@ -167,7 +167,7 @@ fn record(cx: &mut Cx<'_>, key: Key<'_>, side: Side, count: usize, shape: Shape)
     }
 }
 
-/// Takes up to `count` members from a key and replies; false, and no reply, if the key is missing.
+/// Takes up to `count` members from a key and replies; returns false, and writes no reply, if the key is missing.
 fn pop(cx: &mut Cx<'_>, key: Key<'_>, side: Side, count: usize, shape: Shape) -> Result<bool, Error> {
     let popped = cx.reply_apart(|cx, reply| {
         cx.update_present::<SortedSet, _>(key, |set| take(set, side, count, shape, key.name, reply))
@@ -177,7 +177,7 @@ fn pop(cx: &mut Cx<'_>, key: Key<'_>, side: Side, count: usize, shape: Shape) ->
     Ok(true)
 }
 
-/// Takes up to `count` members and writes them; how many.
+/// Takes up to `count` members and writes them; returns how many.
 fn take(set: &mut SortedSet, side: Side, count: usize, shape: Shape, key: &[u8], reply: &mut Writer<'_>) -> usize {
     let len = set.as_ref().len();
     let count = count.min(len);

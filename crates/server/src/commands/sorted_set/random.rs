@@ -1,4 +1,4 @@
-//! Members of sorted sets in no order of theirs: ZRANDMEMBER, and ZSCAN, which walks over all of them.
+//! ZRANDMEMBER, which returns random members of a sorted set, and ZSCAN, which walks over all of them.
 
 use std::collections::HashSet;
 
@@ -14,7 +14,8 @@ use crate::host::dice::Dice;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
-/// When more than one in so many members is asked for, they are drawn from a list of all.
+/// The divisor for ZRANDMEMBER: if more than one in `LISTED_SHARE` members is asked for, they are drawn from a list of all
+/// members.
 const LISTED_SHARE: usize = 3;
 
 /// ZRANDMEMBER key \[count \[WITHSCORES\]\]
@@ -37,7 +38,7 @@ pub fn zrandmember(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     outcome
 }
 
-/// Reads how many members are wanted, with repetitions if negative, and whether with their scores.
+/// Reads the number of wanted members, which is negative if members may repeat, and whether scores are wanted.
 fn parse_count(request: Request<'_>) -> Result<(i64, bool), Error> {
     let count = number::parse_i64(request.arg(2)).ok_or(Error::NOT_INTEGER)?;
     if count == i64::MIN {
@@ -56,7 +57,7 @@ fn parse_count(request: Request<'_>) -> Result<(i64, bool), Error> {
     Ok((count, with_scores))
 }
 
-/// Writes `count` members, some perhaps more than once; false if that would be too long.
+/// Writes `count` random members, which may repeat; refuses a reply that would be too long.
 fn show_repeating(
     set: SortedSetRef<'_>,
     count: usize,
@@ -143,7 +144,7 @@ pub fn zscan(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Writes a score as ZSCAN shows it: one of a packed set in the fewest digits, any other with seventeen, as Redis does.
+/// Writes a score as ZSCAN shows it: that of a packed set in the fewest digits, any other with seventeen, as in Redis.
 fn write_walked(reply: &mut Writer<'_>, score: f64, is_packed: bool) {
     if is_packed {
         return reply.bulk_double(score);

@@ -1,7 +1,7 @@
-//! Ranges of sorted sets: by rank, by score and by name, shown, counted, stored and removed.
+//! Ranges of sorted sets, by rank, by score and by name: shown, counted, stored and removed.
 //!
-//! Every range becomes a range of ranks first, by one or two searches; the treatment is then equal for all. A range of names
-//! has a meaning only where all scores are equal.
+//! Every range is first turned into a range of ranks, by one or two searches; from there on all kinds are treated alike. A
+//! range of names has a meaning only if all scores are equal.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ use crate::request::{Key, Request};
 const NOT_A_SCORE: Error = Error::fixed("ERR min or max is not a float");
 const NOT_A_NAME: Error = Error::fixed("ERR min or max not valid string range item");
 
-/// The kind of value that the ends of a range are.
+/// The kind of a range: by rank, by score or by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum By {
     Rank,
@@ -28,7 +28,7 @@ pub enum By {
     Name,
 }
 
-/// A range as it was asked for.
+/// The ends of a range as the request gives them.
 #[derive(Debug, Clone, Copy)]
 enum Bounds<'a> {
     Rank(i64, i64),
@@ -42,18 +42,18 @@ struct ScoreBound {
     is_exclusive: bool,
 }
 
-/// A range with all that was said about it.
+/// A range with its options.
 #[derive(Debug, Clone, Copy)]
 struct RangeQuery<'a> {
     bounds: Bounds<'a>,
     is_reverse: bool,
     offset: i64,
-    /// Negative: all.
+    /// LIMIT: the most members; a negative number stands for all.
     count: i64,
     with_scores: bool,
 }
 
-/// The facts about a range that the name of a command, or its options, give.
+/// The properties of a range that the command's name or its options give.
 #[derive(Debug, Clone, Copy, Default)]
 struct Form {
     by: Option<By>,
@@ -62,7 +62,7 @@ struct Form {
 }
 
 impl<'a> Bounds<'a> {
-    /// Reads the two ends in rising order.
+    /// Reads the two ends, the lower one first.
     fn parse(by: By, least: &'a [u8], most: &'a [u8]) -> Result<Self, Error> {
         let integer = |text| number::parse_i64(text).ok_or(Error::NOT_INTEGER);
         Ok(match by {
@@ -72,8 +72,8 @@ impl<'a> Bounds<'a> {
         })
     }
 
-    /// Returns the ranks that lie in the range, the first and the one behind the last. Ranks count from the other end, as
-    /// Redis counts them, if `is_reverse`; the result never does.
+    /// Returns the range of ranks: the first, and the one behind the last. If `is_reverse`, the ranks of the request count
+    /// from the other end, as in Redis; the result never does.
     fn ranks(&self, set: SortedSetRef<'_>, is_reverse: bool) -> Range<usize> {
         match self {
             Self::Rank(start, stop) => {
@@ -89,7 +89,7 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// Returns the ranks from `start` to `stop`, which count from the end when negative.
+/// Returns the range of ranks from `start` to `stop`, both included; negative ones count from the end.
 fn absolute(start: i64, stop: i64, len: usize) -> Range<usize> {
     let from_front = |rank: i64| if rank < 0 { rank.saturating_add(len as i64) } else { rank };
     let start = from_front(start).max(0) as usize;
@@ -97,8 +97,8 @@ fn absolute(start: i64, stop: i64, len: usize) -> Range<usize> {
     if start < end { start..end } else { 0..0 }
 }
 
-/// Reads one end of a range of scores, as C's `strtod` reads it: with spaces in front, nothing for 0, and beyond the range an
-/// infinity.
+/// Reads one end of a range of scores as C's `strtod` does: leading spaces are skipped, an empty text is 0, and a number out
+/// of range is an infinity.
 fn parse_score_bound(text: &[u8]) -> Result<ScoreBound, Error> {
     let (is_exclusive, text) = match text {
         [b'(', rest @ ..] => (true, rest),
@@ -121,7 +121,7 @@ fn parse_name_bound(text: &[u8]) -> Result<NameBound<'_>, Error> {
 }
 
 impl<'a> RangeQuery<'a> {
-    /// Reads a range from its ends, the arguments `at` and the next, and from the options behind them.
+    /// Reads a range from its ends, which are the argument `at` and the next one, and from the options behind them.
     fn parse(request: Request<'a>, at: usize, form: Form) -> Result<Self, Error> {
         let Form { mut by, mut is_reverse, may_have_scores } = form;
         let (mut offset, mut count, mut with_scores) = (0, -1, false);
@@ -149,7 +149,7 @@ impl<'a> RangeQuery<'a> {
             let text = "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX";
             return Err(Error::fixed(text));
         }
-        // A range of ranks takes the limit that means all, and ignores where it would begin.
+        // A range of ranks accepts a LIMIT that means all, and ignores its offset.
         offset = if by == By::Rank { 0 } else { offset };
         if with_scores && by == By::Name {
             return Err(Error::fixed("ERR syntax error, WITHSCORES not supported in combination with BYLEX"));
@@ -161,7 +161,7 @@ impl<'a> RangeQuery<'a> {
         Ok(Self { bounds: Bounds::parse(by, least, most)?, is_reverse, offset, count, with_scores })
     }
 
-    /// Returns the ranks that are shown.
+    /// Returns the range of ranks that the reply shows.
     fn ranks(&self, set: SortedSetRef<'_>) -> Range<usize> {
         let Range { start, end } = self.bounds.ranks(set, self.is_reverse);
         let Ok(offset) = usize::try_from(self.offset) else { return 0..0 };
@@ -172,7 +172,7 @@ impl<'a> RangeQuery<'a> {
     }
 }
 
-/// Answers ZRANGE, and its older forms, whose names give the kind of the range and whether it is reversed.
+/// Answers ZRANGE and its older forms. The name of an older form gives the kind of the range and whether it is reversed.
 pub fn show(cx: &mut Cx<'_>, request: Request<'_>, named: Option<(By, bool)>) -> Outcome {
     let (by, is_reverse) = named.unzip();
     let form = Form { by, is_reverse, may_have_scores: true };
@@ -202,7 +202,8 @@ pub fn zrangestore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Stores a result under a key, or removes the key if nothing is in it, and replies with its size, which is returned too.
+/// Stores a result under a key, or removes the key if the result is empty. Replies with the size of the result, and returns
+/// it.
 pub fn store(cx: &mut Cx<'_>, key: Key<'_>, mut result: SortedSet, event: &'static str) -> usize {
     let limits = limits::of_sorted_sets(cx.engine);
     result.settle(limits);
@@ -220,7 +221,7 @@ pub fn store(cx: &mut Cx<'_>, key: Key<'_>, mut result: SortedSet, event: &'stat
     count
 }
 
-/// Records the value that is about to be under a key instead of the command that made it: another server may add scores up in
+/// Records the value that is about to be stored, instead of the command that made it: another server may add scores up in
 /// another order, or measure a distance a little differently.
 fn record_stored(cx: &mut Cx<'_>, key: Key<'_>, result: SortedSetRef<'_>, limits: SortedSetLimits) {
     if cx.peek(key).is_some() {
@@ -228,7 +229,8 @@ fn record_stored(cx: &mut Cx<'_>, key: Key<'_>, result: SortedSetRef<'_>, limits
     }
     let (mut text, mut digits) = (Vec::new(), Digits::default());
     if result.len() <= limits.entries_max {
-        // Where a member is too long for a packed set it comes first: packed scores have lost the sign of a zero.
+        // A member that is too long for a packed set is recorded first, so that the set is not packed: packed scores lose the
+        // sign of a zero.
         let mut long: Option<(Vec<u8>, f64)> = None;
         result.visit(0..result.len(), false, |name, score| {
             let name = name.bytes(&mut digits);

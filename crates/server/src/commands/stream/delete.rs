@@ -1,7 +1,8 @@
-//! XDELEX and XACKDEL: entries that are deleted with regard to the groups that read them. XADD and XTRIM trim so (`trim`).
+//! XDELEX and XACKDEL: deletion of entries that takes account of the groups that read them. XADD and XTRIM trim in the same
+//! way (`trim`).
 //!
-//! The record is the effect, in the commands of older servers: XDEL of the entries that are gone, XACK in each group of the
-//! entries that are not pending there any more.
+//! The record is the effect, in the commands of older servers: XDEL of the deleted entries, and in each group XACK of the
+//! entries that are no longer pending there.
 
 use std::collections::BTreeMap;
 
@@ -15,31 +16,31 @@ use crate::context::notifications::EventClass;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
-/// The effect of deleting an entry on groups that have it pending or have yet to be given it.
+/// The treatment of groups that have a deleted entry pending, or have not read it yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum References {
-    /// The entry stays pending where it is.
+    /// KEEPREF: the entry stays pending in its groups.
     Keep,
-    /// The entry is pending nowhere any more.
+    /// DELREF: the entry is removed from the pending ones of all groups.
     Delete,
-    /// The entry stays until all groups have been given it and have acknowledged it.
+    /// ACKED: the entry is deleted only if all groups have read and acknowledged it.
     Acknowledged,
 }
 
-/// \[KEEPREF | DELREF | ACKED\] IDS numids id \[id ...\], in any order.
+/// The options of XDELEX and XACKDEL: \[KEEPREF | DELREF | ACKED\] IDS numids id \[id ...\], in any order.
 struct DeletionOptions<'a> {
     references: References,
     ids: Vec<&'a [u8]>,
 }
 
-/// The outcome for an entry, as in the reply.
+/// The outcome for an entry, with the number that the reply shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// The entry was not there.
+    /// There was no such entry.
     Missing = -1,
     /// The entry was deleted.
     Deleted = 1,
-    /// Other groups have yet to be given it or to acknowledge it, whether it is still there or not.
+    /// Other groups still have to read or acknowledge the entry, whether it still exists or not.
     Stays = 2,
 }
 
@@ -49,12 +50,12 @@ pub(super) struct Done {
     fates: Vec<Fate>,
     /// The entries that were deleted.
     pub deleted: Vec<StreamId>,
-    /// By groups, the entries that were removed from their pending ones.
+    /// For each group, the entries that are no longer pending there.
     acknowledged: BTreeMap<Box<[u8]>, Vec<StreamId>>,
 }
 
 impl References {
-    /// Returns the value that a word names, if it names one.
+    /// Returns the treatment that a word names, if it names one.
     pub fn named(word: &[u8]) -> Option<Self> {
         match word {
             _ if word.eq_ignore_ascii_case(b"keepref") => Some(Self::Keep),
@@ -89,7 +90,7 @@ impl<'a> DeletionOptions<'a> {
     }
 }
 
-/// Returns the ids, which have their number in the argument before them.
+/// Returns the ids; the argument before them is their number.
 pub(super) fn counted<'a>(request: Request<'a>, at: usize) -> Result<Vec<&'a [u8]>, Error> {
     let count = number::parse_i64(request.arg(at)).filter(|&count| count > 0);
     let count = count.ok_or(Error::fixed("ERR Number of IDs must be a positive integer"))?;
@@ -121,7 +122,7 @@ pub fn xackdel(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         done.struck(group, id);
         match delete(stream, id, options.references, done) {
             Fate::Stays => Fate::Stays,
-            // The entry was pending, so it makes no difference whether another client has deleted it before.
+            // The entry was pending, so the outcome is the same if another client has deleted it before.
             Fate::Deleted | Fate::Missing => Fate::Deleted,
         }
     })
@@ -134,7 +135,7 @@ fn none_of_them(cx: &mut Cx<'_>, options: &DeletionOptions<'_>) -> Outcome {
     Ok(())
 }
 
-/// Deletes an entry, and strikes it out in all groups where that is asked for.
+/// Deletes an entry, and removes it from the pending ones of all groups if `references` asks for that.
 pub(super) fn delete(stream: &mut Stream, id: StreamId, references: References, done: &mut Done) -> Fate {
     if references == References::Acknowledged && stream.is_awaited(id) {
         return Fate::Stays;
@@ -150,12 +151,13 @@ pub(super) fn delete(stream: &mut Stream, id: StreamId, references: References, 
 }
 
 impl Done {
-    /// Returns how many changes it counts as: the deleted entries, or one if entries were only acknowledged.
+    /// Returns the number of changes that the command counts as: the deleted entries, or one if entries were only
+    /// acknowledged.
     pub fn changes(&self) -> usize {
         self.deleted.len().max(usize::from(!self.acknowledged.is_empty()))
     }
 
-    /// Returns how many entries were there, or pending.
+    /// Returns how many entries existed or were pending.
     fn found(&self) -> usize {
         self.fates.iter().filter(|fate| **fate != Fate::Missing).count()
     }
@@ -168,7 +170,7 @@ impl Done {
     }
 }
 
-/// Calls `each` for every entry, then notifies about the effects, records them and replies; they count as `changes`.
+/// Calls `each` for every entry; then publishes the events, records the effects and replies. The command counts as `changes`.
 fn run(
     cx: &mut Cx<'_>,
     key: Key<'_>,
@@ -193,7 +195,7 @@ fn run(
     Ok(())
 }
 
-/// Notifies about deleted and acknowledged entries, counts them as so many changes, and records them.
+/// Publishes the event about deleted and acknowledged entries, counts them as so many changes, and records them.
 pub(super) fn tell(cx: &mut Cx<'_>, key: Key<'_>, done: &Done, (event, changes): (&'static str, usize)) {
     cx.changed_many(changes as u64);
     if !done.deleted.is_empty() {
@@ -206,7 +208,7 @@ pub(super) fn tell(cx: &mut Cx<'_>, key: Key<'_>, done: &Done, (event, changes):
     }
 }
 
-/// Records a command on entries.
+/// Records a command with the ids of entries.
 pub(super) fn record(cx: &mut Cx<'_>, head: &[&[u8]], ids: &[StreamId]) {
     if let Some(mut words) = cx.effect(head.len() + ids.len()) {
         words.bulks(head);

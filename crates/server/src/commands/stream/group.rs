@@ -1,6 +1,6 @@
-//! XGROUP and XACK: groups of consumers, made, moved and ended, and the entries that their consumers acknowledge.
+//! XGROUP and XACK: create, change and remove groups of consumers, and acknowledge entries.
 //!
-//! Nothing here changes the data that WATCH guards: as in Redis, that is a stream's entries and not its groups.
+//! These commands change nothing that WATCH guards: as in Redis, that is a stream's entries and not its groups.
 
 use sleeve_store::{Pending, Stream, StreamGroup, StreamId};
 use sleeve_wire::number;
@@ -29,7 +29,7 @@ const NO_STREAM: Error = Error::fixed(
      create an empty stream automatically.",
 );
 
-/// Changes a group of a stream that must be there, both.
+/// Changes a group of a stream; the stream and the group must exist.
 fn change<R>(
     cx: &mut Cx<'_>,
     request: Request<'_>,
@@ -193,7 +193,7 @@ pub(super) fn record_pending(
         words.bulk(b"TIME");
         words.bulk_integer(known.delivered_ms);
         words.bulk(b"RETRYCOUNT");
-        // Redis, too, counts no further.
+        // Redis counts no further either.
         words.bulk_integer(i64::try_from(known.deliveries).unwrap_or(i64::MAX));
         words.bulk(b"FORCE");
         words.bulk(b"JUSTID");

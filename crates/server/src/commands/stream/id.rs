@@ -7,10 +7,10 @@ use crate::request::error::Error;
 /// An argument that should be an id and is not.
 pub(super) const INVALID: Error = Error::fixed("ERR Invalid stream ID specified as stream command argument");
 
-/// Ids of this length and longer are refused, as Redis refuses them.
+/// The length from which on the text of an id is refused, as in Redis.
 const TEXT_LEN_MAX: usize = 128;
 
-/// Reads an id. If it has no sequence number, that is `missing_seq`.
+/// Reads an id. If the text has no sequence number, it is `missing_seq`.
 pub(super) fn strict(text: &[u8], missing_seq: u64) -> Result<StreamId, Error> {
     if text.len() >= TEXT_LEN_MAX {
         return Err(INVALID);
@@ -20,7 +20,7 @@ pub(super) fn strict(text: &[u8], missing_seq: u64) -> Result<StreamId, Error> {
     number(ms).zip(seq).map(|(ms, seq)| StreamId { ms, seq }).ok_or(INVALID)
 }
 
-/// Reads an id that may also be `-` or `+`, the first and the last there is.
+/// Reads an id, or `-` or `+`, which stand for the least and the greatest id.
 pub(super) fn relaxed(text: &[u8], missing_seq: u64) -> Result<StreamId, Error> {
     match text {
         b"-" => Ok(StreamId::MIN),
@@ -29,7 +29,7 @@ pub(super) fn relaxed(text: &[u8], missing_seq: u64) -> Result<StreamId, Error> 
     }
 }
 
-/// Reads the first id of an interval, which `(` leaves out.
+/// Reads the first id of an interval; a `(` before it excludes the id itself.
 pub(super) fn start(text: &[u8]) -> Result<StreamId, Error> {
     match text {
         [b'(', id @ ..] if !id.is_empty() => {
@@ -39,7 +39,7 @@ pub(super) fn start(text: &[u8]) -> Result<StreamId, Error> {
     }
 }
 
-/// Reads the last id of an interval, likewise.
+/// Reads the last id of an interval; a `(` before it excludes the id itself.
 pub(super) fn end(text: &[u8]) -> Result<StreamId, Error> {
     match text {
         [b'(', id @ ..] if !id.is_empty() => {
@@ -49,19 +49,19 @@ pub(super) fn end(text: &[u8]) -> Result<StreamId, Error> {
     }
 }
 
-/// The id of an entry that XADD is to add.
+/// The id that XADD gives for the new entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NewId {
-    /// `*`: now, or right after the last one.
+    /// `*`: the present time, or the id right after the last one.
     Auto,
-    /// `ms-*`: the next of this millisecond.
+    /// `ms-*`: the next free sequence number of this millisecond.
     Within(u64),
-    /// This one.
+    /// `ms-seq`: this id.
     Exactly(StreamId),
 }
 
 impl NewId {
-    /// Reads it.
+    /// Reads the id of a new entry.
     pub fn parse(text: &[u8]) -> Result<Self, Error> {
         match split(text) {
             (b"*", None) => Ok(Self::Auto),
@@ -70,7 +70,7 @@ impl NewId {
         }
     }
 
-    /// Returns the id itself, after the last one of its stream; None if it would not be above it.
+    /// Returns the id of the new entry after the stream's last id; None if it would not be greater than that.
     pub fn after(self, last: StreamId, now_ms: i64) -> Option<StreamId> {
         let id = match self {
             Self::Auto if now_ms as u64 > last.ms => Some(StreamId::new(now_ms as u64, 0)),
@@ -90,7 +90,7 @@ fn split(text: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
-/// Reads an unsigned number as leniently as C's `strtoull` does: after white space, with a plus sign.
+/// Reads an unsigned number as leniently as C's `strtoull` does: leading white space and a plus sign are allowed.
 fn number(text: &[u8]) -> Option<u64> {
     let text = text.trim_ascii_start();
     let digits = text.strip_prefix(b"+").unwrap_or(text);

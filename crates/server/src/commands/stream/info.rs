@@ -1,7 +1,7 @@
 //! XINFO: facts about a stream, its groups and their consumers, in Redis's fields.
 //!
-//! It reads with the key's shard locked and changes nothing. FULL shows as many entries as COUNT says, because one reply must
-//! not be all of a stream.
+//! It reads with the key's shard locked and changes nothing. FULL shows at most COUNT entries, so that no reply contains a
+//! whole large stream.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use crate::context::Cx;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
-/// Entries and pending entries that FULL shows unless COUNT says otherwise.
+/// The default of COUNT: the entries and the pending entries that FULL shows.
 const COUNT_DEFAULT: usize = 10;
 
 /// XINFO STREAM key \[FULL \[COUNT count\]\]
@@ -47,7 +47,7 @@ pub fn stream(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     })
 }
 
-/// Reads how much FULL shows; None if it is not asked for.
+/// Reads COUNT of FULL; None if FULL is not given.
 fn full_count(request: Request<'_>) -> Result<Option<usize>, Error> {
     let is = |at: usize, word: &[u8]| request.arg(at).eq_ignore_ascii_case(word);
     match request.len() {
@@ -65,7 +65,7 @@ fn full_count(request: Request<'_>) -> Result<Option<usize>, Error> {
     }
 }
 
-/// Facts about producers that number their messages, of a stream that knows of any.
+/// The number of fields about producers that number their messages. They are shown if the stream has such producers.
 const PRODUCER_FACTS: usize = 6;
 
 fn facts(reply: &mut Writer<'_>, stream: &Stream, now_ms: i64) {
@@ -115,8 +115,8 @@ fn bytes_of(id: StreamId) -> [u8; 16] {
     (u128::from(id.ms) << 64 | u128::from(id.seq)).to_be_bytes()
 }
 
-/// Returns how many nodes Redis's radix tree has for these keys, which are in order and alike up to `depth`: one for a run of
-/// bytes without a branch, one for a branch, one for the end of each key.
+/// Returns how many nodes Redis's radix tree has for the sorted keys in `range`, which are equal up to `depth`: one for a run
+/// of bytes without a branch, one for a branch, one for the end of each key.
 fn tree_nodes(keys: &[[u8; 16]], range: Range<usize>, depth: usize) -> usize {
     let Some((first, last)) = keys[range.clone()].first().zip(keys[range.clone()].last()) else { return 1 };
     let alike = first.iter().zip(last).take_while(|(one, other)| one == other).count();
@@ -152,7 +152,7 @@ pub fn groups(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     })
 }
 
-/// Writes how far a group has read.
+/// Writes how many entries a group has read, and how many it has still to read.
 fn progress(reply: &mut Writer<'_>, stream: &Stream, group: &StreamGroup) {
     reply.bulk(b"last-delivered-id");
     reply::id(reply, group.last_id);

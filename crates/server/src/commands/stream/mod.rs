@@ -1,8 +1,8 @@
 //! Streams: adding, counting, reading, deleting and trimming their entries.
 //!
-//! XREAD and XREADGROUP are in `read`, the commands of groups in `group` and `pending`, deleting with regard to groups in
-//! `delete`, giving back in `release`, messages that producers number in `producers`, XINFO in `info`. The record names the
-//! id that was given and the trimming that was done, exactly.
+//! XREAD and XREADGROUP are in `read`, the commands of groups in `group` and `pending`, deletion that takes account of groups
+//! in `delete`, giving entries back in `release`, messages that producers number in `producers`, XINFO in `info`. The record
+//! of XADD and XTRIM names the exact id that the entry got and the exact bound of the trimming.
 
 pub mod delete;
 pub mod group;
@@ -27,13 +27,13 @@ use crate::request::{Key, Request};
 use producers::Numbered;
 use trim::{StreamOptions, Trimmed};
 
-/// Most bytes of names and values in one entry.
+/// The most bytes of names and values in one entry.
 const ENTRY_BYTES_MAX: usize = 1 << 30;
 
 /// The outcome of adding an entry.
 struct Added {
     id: StreamId,
-    /// The entry was there already.
+    /// The message had been added before (IDMP), so no entry was added.
     is_known: bool,
     trimmed: Option<Trimmed>,
 }
@@ -96,7 +96,7 @@ fn tell_added(cx: &mut Cx<'_>, key: Key<'_>, added: &Added, numbered: Option<Num
         _ => None,
     };
     if added.is_known {
-        // Nothing has changed but a counter.
+        // Only a counter has changed.
         cx.changed_many(1);
     } else {
         cx.changed(key);
@@ -115,7 +115,7 @@ fn tell_added(cx: &mut Cx<'_>, key: Key<'_>, added: &Added, numbered: Option<Num
         fields.iter().for_each(|word| words.bulk(word));
     }
     if let Some(Trimmed::Each(done)) = &added.trimmed {
-        // The entry that was added is all that counts.
+        // Only the added entry counts as a change, not the trimming.
         delete::tell(cx, key, done, ("xtrim", 0));
     }
 }
@@ -204,7 +204,7 @@ pub fn xdel(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Reads all ids from an argument on.
+/// Reads the ids in all arguments from `from` on.
 pub(super) fn parse_ids(request: Request<'_>, from: usize) -> Result<Vec<StreamId>, Error> {
     request.args.from(from).iter().map(|text| id::strict(text, 0)).collect()
 }
@@ -213,7 +213,7 @@ pub(super) fn parse_ids(request: Request<'_>, from: usize) -> Result<Vec<StreamI
 pub fn xsetid(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let last_id = id::strict(request.arg(2), 0)?;
     let (mut entries_added, mut max_deleted_id) = (None, None);
-    // Redis 7.0 sets an id below that of the last deleted entry, and sends the command to its replicas and its AOF.
+    // Redis 7.0 may set an id below that of the last deleted entry, and sends the command so to its replicas and its AOF.
     let may_be_below_deleted = cx.state.origin.is_replaying;
     let mut options = request.args.from(3).iter();
     while let Some(option) = options.next() {

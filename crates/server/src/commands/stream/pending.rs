@@ -1,4 +1,5 @@
-//! XPENDING, XCLAIM and XAUTOCLAIM: the entries that a group's consumers have not acknowledged, and giving them to others.
+//! XPENDING, XCLAIM and XAUTOCLAIM: show the entries that a group's consumers have not acknowledged, and give them to other
+//! consumers.
 
 use sleeve_store::{Pending, Stream, StreamGroup, StreamId};
 use sleeve_wire::number;
@@ -112,7 +113,7 @@ fn show(reply: &mut Writer<'_>, group: &StreamGroup, filter: &PendingFilter<'_>,
     });
 }
 
-/// The options of claiming.
+/// The options of XCLAIM and XAUTOCLAIM.
 struct Claim<'a> {
     group: &'a [u8],
     consumer: &'a [u8],
@@ -120,11 +121,11 @@ struct Claim<'a> {
     idle_ms_min: i64,
     /// The time at which the entries count as delivered.
     delivered_ms: i64,
-    /// The number of times that they count as delivered; once more if it is not given.
+    /// RETRYCOUNT: the number of deliveries that the entries get; None adds one to the present number.
     deliveries: Option<u64>,
-    /// Entries that are not pending become so.
+    /// FORCE: entries that are not pending become pending.
     force: bool,
-    /// Only the ids are asked for, and claiming is no delivery.
+    /// JUSTID: the reply has only ids, and the claim does not count as a delivery.
     just_id: bool,
     last_id: StreamId,
 }
@@ -134,9 +135,9 @@ struct Claim<'a> {
 struct Claimed {
     is_new_consumer: bool,
     pending: Vec<(StreamId, Pending)>,
-    /// Entries that are pending no more, because they are not there.
+    /// The entries that are no longer pending, because the stream does not have them any more.
     gone: Vec<StreamId>,
-    /// The group has gone on to here.
+    /// The group's new last id, if the claim has changed it.
     went_on: Option<StreamId>,
 }
 
@@ -200,7 +201,7 @@ fn parse_claim<'a>(cx: &Cx<'_>, request: Request<'a>) -> Result<(Claim<'a>, Vec<
             _ => return Err(Error::naming("ERR Unrecognized XCLAIM option '{}'", &[option])),
         }
     }
-    // A time that cannot be is taken for now.
+    // An impossible time is replaced by the present one.
     if claim.delivered_ms < 0 || claim.delivered_ms > now_ms {
         claim.delivered_ms = now_ms;
     }
@@ -208,7 +209,7 @@ fn parse_claim<'a>(cx: &Cx<'_>, request: Request<'a>) -> Result<(Claim<'a>, Vec<
 }
 
 impl Claim<'_> {
-    /// Sees to the consumer, and takes the group on.
+    /// Creates the consumer if it is missing, and advances the group's last id (LASTID).
     fn begin(&self, group: &mut StreamGroup) -> Claimed {
         let mut claimed = Claimed::default();
         if self.last_id > group.last_id {
@@ -224,7 +225,7 @@ impl Claim<'_> {
         claimed
     }
 
-    /// Claims an entry and replies with it; false, and no reply, if it is not to be had.
+    /// Claims an entry and replies with it; returns false, and writes no reply, if the entry cannot be claimed.
     fn run(
         &self,
         reply: &mut Writer<'_>,
@@ -244,7 +245,7 @@ impl Claim<'_> {
         let is_idle = |known: &Pending| self.now_ms.saturating_sub(known.delivered_ms) >= self.idle_ms_min;
         let before = match known {
             None if !self.force => return false,
-            // An entry that is made pending counts as delivered once.
+            // An entry that becomes pending by FORCE counts as delivered once.
             None => Pending { consumer, delivered_ms: 0, deliveries: 1 },
             Some(known) if self.idle_ms_min != 0 && !is_idle(&known) => return false,
             Some(known) => known,
@@ -264,7 +265,7 @@ impl Claim<'_> {
     }
 }
 
-/// Counts and records the changes of claiming.
+/// Counts and records the changes of a claim.
 fn end(cx: &mut Cx<'_>, request: Request<'_>, claim: &Claim<'_>, claimed: Claimed) {
     let key = request.key(0);
     if claimed.is_new_consumer {
@@ -288,14 +289,14 @@ fn end(cx: &mut Cx<'_>, request: Request<'_>, claim: &Claim<'_>, claimed: Claime
     if let Some(last_id) = claimed.went_on
         && let Some(mut words) = cx.effect(8)
     {
-        // A claim that finds nothing to claim takes the group on and leaves its count of entries alone.
+        // This XCLAIM claims no entry: it advances the group's last id, and leaves its count of read entries alone.
         let head: [&[u8]; 7] = [b"XCLAIM", key.name, claim.group, claim.consumer, b"0", b"0-0", b"LASTID"];
         words.bulks(&head);
         reply::id(&mut words, last_id);
     }
 }
 
-/// The number of pending entries that XAUTOCLAIM looks at for each that it may give.
+/// The number of pending entries that XAUTOCLAIM examines for each entry that it may claim.
 const ATTEMPTS_FACTOR: i64 = 10;
 
 /// XAUTOCLAIM key group consumer min-idle-time start \[COUNT count\] \[JUSTID\]
@@ -313,7 +314,7 @@ pub fn xautoclaim(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         } else if option.eq_ignore_ascii_case(b"count")
             && let Some(value) = options.next()
         {
-            // The limit is that of Redis, which keeps so many ids of 16 bytes.
+            // The limit is that of Redis, which reserves memory for so many ids of 16 bytes.
             count = number::parse_i64(value)
                 .filter(|count| (1..=i64::MAX / 16).contains(count))
                 .ok_or(Error::fixed("ERR COUNT must be > 0"))?;
@@ -344,7 +345,8 @@ pub fn xautoclaim(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     })
 }
 
-/// Claims up to `count` entries from `start` on, and replies with where to go on, the entries, and those that are gone.
+/// Claims up to `count` entries from `start` on, and replies with the id at which to go on, the claimed entries, and the ids
+/// of those that the stream no longer has.
 fn claim_idle(
     reply: &mut Writer<'_>,
     claim: &Claim<'_>,

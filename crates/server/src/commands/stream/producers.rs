@@ -1,8 +1,9 @@
-//! Messages that producers number, so that one that is sent again is added once: IDMP and IDMPAUTO of XADD, and XCFGSET.
+//! Messages that producers number, so that a message that is sent twice is added once: IDMP and IDMPAUTO of XADD, and
+//! XCFGSET.
 //!
-//! The record names the producer and the id of the entry, as Redis 8.6 has it. A message that was sent again is counted and
-//! recorded too. A reader of the record does not look whether the message is known, but whether the entry's id is one that
-//! was given.
+//! The record names the producer and the id of the entry, as in Redis 8.6. A message that was sent again is counted and
+//! recorded too. A reader of the record recognises such a message not by its number, but by the id of the entry, which the
+//! stream has passed already.
 
 use sha1::{Digest as _, Sha1};
 use sleeve_store::{ProducerLimits, Stream, StreamId};
@@ -16,20 +17,20 @@ use crate::engine::keyspace::limits;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
-/// Bytes of the id that IDMPAUTO gives a message, as many as Redis's has.
+/// The length of the id that IDMPAUTO gives a message, in bytes, as in Redis.
 const AUTO_BYTES: usize = 16;
 
 /// The producer of a message, and the message's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Numbered<'a> {
-    /// IDMP: the message has this id.
+    /// IDMP: the producer, and the message's id.
     By(&'a [u8], &'a [u8]),
-    /// IDMPAUTO: its fields say which one it is.
+    /// IDMPAUTO: the producer; the message's id is made from its fields.
     Automatically(&'a [u8]),
 }
 
 impl<'a> Numbered<'a> {
-    /// Reads it at an argument, if it stands there.
+    /// Reads IDMP or IDMPAUTO at an argument; returns None if another word stands there.
     pub fn parse(request: Request<'a>, at: usize) -> Result<Option<Self>, Error> {
         let (word, more) = (request.arg(at), request.len() - 1 - at);
         if word.eq_ignore_ascii_case(b"idmpauto") && more >= 1 {
@@ -52,7 +53,7 @@ impl<'a> Numbered<'a> {
         Ok(None)
     }
 
-    /// Returns how many words it has.
+    /// Returns the number of words of the option.
     pub fn words(&self) -> usize {
         match self {
             Self::By(..) => 3,
@@ -60,7 +61,7 @@ impl<'a> Numbered<'a> {
         }
     }
 
-    /// Writes these words.
+    /// Writes the words of the option.
     pub fn write(&self, words: &mut Writer<'_>) {
         match self {
             Self::By(producer, message) => words.bulks(&[b"IDMP", producer, message]),
@@ -68,7 +69,7 @@ impl<'a> Numbered<'a> {
         }
     }
 
-    /// Returns the producer, and the id of the message, which has these fields.
+    /// Returns the producer, and the id of the message with these fields.
     pub fn ids(&self, fields: Args<'_>) -> (&'a [u8], Vec<u8>) {
         match self {
             Self::By(producer, message) => (producer, message.to_vec()),
@@ -77,7 +78,7 @@ impl<'a> Numbered<'a> {
     }
 }
 
-/// Returns the id of a message that has these names and values, in any order.
+/// Returns the id of a message from its names and values, whose order does not matter.
 fn digest(fields: Args<'_>) -> Vec<u8> {
     let mut pairs: Vec<[u8; 20]> = Vec::with_capacity(fields.len() / 2);
     let mut words = fields.iter();
@@ -89,7 +90,7 @@ fn digest(fields: Args<'_>) -> Vec<u8> {
     Sha1::digest(pairs.as_flattened())[..AUTO_BYTES].to_vec()
 }
 
-/// Returns the entry of a message that is there already, and counts the duplicate. `now_ms` is None where an AOF or a
+/// Returns the entry of a message that was added before, and counts the duplicate. `now_ms` is None while an AOF or a
 /// replication stream is applied.
 pub(super) fn entry_of(
     stream: &mut Stream,
@@ -111,7 +112,8 @@ pub fn xcfgset(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let stream = cx.look_as::<Stream>(key)?.ok_or(Error::NO_SUCH_KEY)?;
     let current = stream.producers().map_or(default, |producers| producers.limits());
     let limits = parse_limits(request, current)?;
-    // A log says so of a stream where nothing else is known of producers.
+    // An AOF may record the limits of a stream about whose producers nothing else is known, so they are set there in any
+    // case.
     if limits != current || cx.state.origin.is_replaying {
         cx.update_seen::<Stream, _>(key, |stream| stream.producers_mut(default).set_limits(limits))?;
         cx.changed_many(1);

@@ -1,8 +1,9 @@
 //! XREAD and XREADGROUP: entries of several streams after given ids, for one reader or for the consumer of a group.
 //!
-//! A stream that has nothing new is left out. If all are, the command may wait (`BLOCK`) with the one-stream form of itself
-//! for each of them. Reading in a group changes it: the delivered entries are pending, and the group goes on. The journal
-//! gets the effects of that (XCLAIM with times and counts, XGROUP SETID), because a replay must not deliver anything.
+//! A stream without new entries is left out of the reply. If no stream has any, the command may block (`BLOCK`); it waits for
+//! each stream with a request for that stream alone. Reading in a group changes the group: delivered entries become pending,
+//! and its last id advances. The journal gets these effects (XCLAIM with times and counts, XGROUP SETID), because a replay
+//! must not deliver anything.
 
 use sleeve_store::{Kind, Pending, Stream, StreamCounters, StreamGroup, StreamId};
 use sleeve_wire::number;
@@ -19,32 +20,33 @@ use crate::engine::clients::blocking::{Block, OnTimeout, Wait};
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
-/// A waiting command that claims is run again after so many milliseconds at least.
+/// The least time after which a blocked command with CLAIM is run again, in milliseconds.
 const LOOK_MS_MIN: i64 = 100;
 
 /// The options of a read, for each stream.
 #[derive(Debug, Default)]
 struct ReadOptions<'a> {
-    /// BLOCK: until when; for ever if there is no time.
+    /// BLOCK: the deadline; the inner None stands for no timeout.
     deadline_ms: Option<Option<i64>>,
-    /// Most entries of one stream; 0 is all.
+    /// COUNT: the most entries of one stream; 0 for all.
     count: usize,
-    /// Group and consumer.
+    /// GROUP: the group and its consumer.
     reader: Option<(&'a [u8], &'a [u8])>,
-    /// The delivered entries count as acknowledged.
+    /// NOACK: the delivered entries count as acknowledged.
     no_ack: bool,
-    /// CLAIM: the entries that others have had for so many milliseconds are delivered too, before the new ones.
+    /// CLAIM: entries that have been pending for other consumers for at least so many milliseconds are delivered too, before
+    /// the new ones.
     claim_ms: Option<i64>,
-    /// The place of the first key.
+    /// The index of the first key among the arguments.
     streams_at: usize,
 }
 
-/// The place from which one stream is read.
+/// The position after which a stream is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum After {
-    /// After this id; in a group, of the entries that its consumer has not acknowledged.
+    /// After this id. In a group: those of the consumer's pending entries that are after this id.
     Id(StreamId),
-    /// After the last one that the group was given (`>`).
+    /// `>`: after the last entry that was delivered to the group.
     Delivered,
 }
 
@@ -143,9 +145,9 @@ fn only_in_group(option: &str) -> Error {
     Error::new(format!("ERR The {option} option is only supported by XREADGROUP. You called XREAD instead."))
 }
 
-/// Reads the id of one stream, and refuses a key that is none or has no such group.
+/// Reads the id of one stream. Refuses a key that holds no stream, and a stream without the group.
 fn place(cx: &mut Cx<'_>, options: &ReadOptions<'_>, key: Key<'_>, text: &[u8]) -> Result<After, Error> {
-    // This look is counted as the one that reads is.
+    // This lookup counts as a read, as the later one that reads the entries does.
     let stream = cx.read_as::<Stream>(key)?;
     if let Some((group, _)) = options.reader
         && stream.is_none_or(|stream| stream.group(group).is_none())
@@ -175,7 +177,7 @@ fn place(cx: &mut Cx<'_>, options: &ReadOptions<'_>, key: Key<'_>, text: &[u8]) 
     }
 }
 
-/// Returns the most entries that a count stands for.
+/// Returns the most entries for a COUNT, of which 0 stands for all.
 fn most(count: usize) -> usize {
     if count == 0 { usize::MAX } else { count }
 }
@@ -213,9 +215,9 @@ fn read_alone(
 struct Done {
     is_served: bool,
     is_new_consumer: bool,
-    /// Entries that are pending now, or again, with their delivery times and counts.
+    /// The entries that became pending, or were delivered again, with their delivery times and counts.
     pending: Vec<(StreamId, Pending)>,
-    /// The group has gone on to here, having read so many.
+    /// The group's new last id and its count of read entries, if they have advanced.
     went_on: Option<(StreamId, Option<u64>)>,
 }
 
@@ -266,7 +268,7 @@ fn read_as(
     Ok(done.is_served)
 }
 
-/// Replies with claimed entries and then with those that no consumer of the group has got, and makes them pending.
+/// Replies with claimed entries and then with those that were delivered to no consumer yet, and makes them pending.
 fn deliver(
     reply: &mut Writer<'_>,
     group: &mut StreamGroup,
@@ -292,7 +294,7 @@ fn deliver(
         let new = start.into_iter().flat_map(|start| stream.range(start, StreamId::MAX));
         for entry in new.take(most - count) {
             go_on(group, stream, entry.id);
-            // An entry that does not fit into the reply is delivered all the same: the group goes on by the number that was
+            // An entry that does not fit into the reply is delivered all the same: the group advances by the number that was
             // asked for.
             match options.claim_ms {
                 _ if reply.is_full() => {}
@@ -313,10 +315,11 @@ fn deliver(
     }
 }
 
-/// Takes the group one entry on.
+/// Advances the group by one entry.
 fn go_on(group: &mut StreamGroup, stream: &Stream, id: StreamId) {
     group.entries_read = match group.entries_read {
-        // Where entries were trimmed unread, as Redis 8 and Valkey 9 do it, they are counted once it goes on.
+        // If entries were trimmed before the group has read them, they are counted as read when the group advances, as in
+        // Redis 8 and Valkey 9.
         Some(read) if group.last_id >= stream.first_id() && !stream.has_tombstones_from(id) => {
             Some(StreamCounters::count(read, 1))
         }
@@ -325,7 +328,7 @@ fn go_on(group: &mut StreamGroup, stream: &Stream, id: StreamId) {
     group.last_id = id;
 }
 
-/// Replies with entries that the consumer has got and not acknowledged; of those that are deleted, with the id alone.
+/// Replies with the consumer's pending entries; for a deleted entry, only with its id.
 fn deliver_again(
     reply: &mut Writer<'_>,
     group: &mut StreamGroup,
@@ -363,7 +366,7 @@ fn deliver_again(
     }
 }
 
-/// Counts and records the changes of reading: a stream that is served counts once, as in Redis.
+/// Counts and records the changes of a read: each stream with delivered entries counts once, as in Redis.
 fn record(cx: &mut Cx<'_>, key: Key<'_>, (group, consumer): (&[u8], &[u8]), done: &Done) {
     cx.changed_many(u64::from(done.is_new_consumer) + u64::from(done.is_served));
     cx.locks.recorder.record_nothing();
@@ -375,7 +378,7 @@ fn record(cx: &mut Cx<'_>, key: Key<'_>, (group, consumer): (&[u8], &[u8]), done
     }
     super::group::record_pending(cx, key, group, consumer, &done.pending);
     if let Some((last_id, entries_read)) = done.went_on {
-        // A count is of entries that were added, and fits.
+        // The count is one of added entries, so it fits.
         let read = entries_read.map_or(-1, |read| read as i64);
         if let Some(mut words) = cx.effect(7) {
             words.bulks(&[b"XGROUP", b"SETID", key.name, group]);
@@ -386,7 +389,7 @@ fn record(cx: &mut Cx<'_>, key: Key<'_>, (group, consumer): (&[u8], &[u8]), done
     }
 }
 
-/// Waits for each stream with the command for it alone.
+/// Blocks the client: it waits for each stream with a request for that stream alone.
 fn wait(
     cx: &mut Cx<'_>,
     request: Request<'_>,
@@ -429,7 +432,7 @@ fn wait(
     }
 }
 
-/// Returns the entries that were delivered so many milliseconds ago or earlier and are still there, longest ago first.
+/// Returns the entries that were delivered at least so many milliseconds ago and still exist, the longest pending first.
 fn due(group: &StreamGroup, stream: &Stream, now_ms: i64, min_idle_ms: i64) -> Vec<(StreamId, Pending)> {
     let is_due = |pending: &Pending| now_ms.saturating_sub(pending.delivered_ms) >= min_idle_ms;
     let pending = group.pending_in(StreamId::MIN..=StreamId::MAX);
@@ -438,16 +441,15 @@ fn due(group: &StreamGroup, stream: &Stream, now_ms: i64, min_idle_ms: i64) -> V
     due
 }
 
-/// Arranges that a blocked command runs again when the next of these streams' entries has been pending for long enough. An
-/// entry that is delivered from now on cannot be due before `min_idle_ms` has passed, and after that time the command looks
-/// again in any case.
+/// Has a blocked command run again when the next entry of these streams has been pending for long enough. An entry that is
+/// delivered later cannot be due before `min_idle_ms` has passed, and after that time the command is run again in any case.
 fn look_again<'k>(cx: &mut Cx<'_>, keys: impl Iterator<Item = Key<'k>>, group: &[u8], min_idle_ms: i64) {
     let now_ms = cx.now.wall_ms();
     let mut left_ms = min_idle_ms.max(LOOK_MS_MIN);
     for key in keys {
         let Ok(Some(stream)) = cx.peek_as::<Stream>(key) else { continue };
         let pending = stream.group(group).into_iter().flat_map(|group| group.pending_in(StreamId::MIN..=StreamId::MAX));
-        // An entry that has been pending for longer is not in the stream any more.
+        // An entry that has been pending for longer no longer exists in the stream.
         let left = pending.map(|(_, pending)| pending.delivered_ms.saturating_add(min_idle_ms).saturating_sub(now_ms));
         left_ms = left.filter(|&left| left > 0).fold(left_ms, i64::min);
     }

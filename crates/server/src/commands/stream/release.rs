@@ -1,7 +1,7 @@
-//! XNACK: entries that consumers of a group give back unacknowledged, for others to claim at once.
+//! XNACK: a consumer gives entries back unacknowledged, so that other consumers can claim them at once.
 //!
-//! A released entry belongs to a consumer without a name and counts as delivered at the epoch. XPENDING of Redis 8.8 shows it
-//! so. Older servers can receive it, hold it in a dump and give it to the next consumer that claims it.
+//! A released entry belongs to a consumer with an empty name and counts as delivered at the epoch. XPENDING of Redis 8.8
+//! shows it so. Older servers can receive such an entry, hold it in a dump and give it to the next consumer that claims it.
 
 use sleeve_store::{Pending, Stream, StreamId};
 use sleeve_wire::number;
@@ -14,32 +14,32 @@ use crate::context::notifications::EventClass;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
-/// The consumer of released entries.
+/// The name of the consumer to which released entries belong.
 pub(super) const NOBODY: &[u8] = b"";
 
-/// The way in which the deliveries so far count.
+/// The change of the number of deliveries when an entry is released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    /// SILENT: the last one does not.
+    /// SILENT: the last delivery does not count.
     Silent,
-    /// FAIL: all do.
+    /// FAIL: all deliveries count.
     Fail,
-    /// FATAL: there were as many as can be.
+    /// FATAL: the number becomes the greatest possible.
     Fatal,
-    /// RETRYCOUNT: there were so many.
+    /// RETRYCOUNT: the number becomes this one.
     Exactly(u64),
 }
 
-/// The effects of giving entries back.
+/// The effects of XNACK.
 #[derive(Default)]
 struct Released {
     is_new_consumer: bool,
     pending: Vec<(StreamId, Pending)>,
-    /// Entries that are pending no more, because they are not there.
+    /// The entries that are no longer pending, because the stream does not have them any more.
     gone: Vec<StreamId>,
 }
 
-/// Reads the arguments behind the group, with the mode that counts.
+/// Reads the arguments behind the group: the mode, FORCE and the ids.
 fn parse(request: Request<'_>) -> Result<(Mode, bool, Vec<StreamId>), Error> {
     let mut mode = match request.arg(3) {
         word if word.eq_ignore_ascii_case(b"silent") => Mode::Silent,
@@ -111,7 +111,7 @@ pub fn xnack(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let released = updated.and_then(|updated| updated.result).unwrap_or_default();
     cx.reply().integer(released.pending.len() as i64);
     if !(released.pending.is_empty() && released.gone.is_empty()) {
-        // The clients that wait to claim entries are woken, too.
+        // This also wakes the clients that wait for entries to claim.
         cx.changed(key);
         cx.changed_many((released.pending.len() + released.gone.len()) as u64 - 1);
     }

@@ -1,7 +1,7 @@
-//! How streams look in replies: ids, entries, and arrays of entries.
+//! The form of stream ids, entries and arrays of entries in replies.
 //!
-//! XRANGE, XREAD, XCLAIM, XINFO and their kin share it, so that an entry looks the same in each. It writes bytes and looks
-//! nothing up.
+//! XRANGE, XREAD, XCLAIM, XINFO and their like share it, so that an entry looks the same in each. This module writes bytes
+//! and looks nothing up.
 
 use sleeve_store::{StreamEntry, StreamId, ValueRef};
 use sleeve_wire::number::Digits;
@@ -22,13 +22,13 @@ pub(super) fn id(reply: &mut Writer<'_>, id: StreamId) {
     }
 }
 
-/// Writes an entry: its id, and its names and values in turn.
+/// Writes an entry: its id, and its names and values, alternating.
 pub(super) fn entry(reply: &mut Writer<'_>, entry: &StreamEntry<'_>) {
     reply.array(2);
     parts(reply, entry);
 }
 
-/// Writes an entry with how long ago it was delivered before, in milliseconds, and how often.
+/// Writes an entry with the time since its last delivery, in milliseconds, and its number of deliveries.
 pub(super) fn entry_with_history(reply: &mut Writer<'_>, entry: &StreamEntry<'_>, idle_ms: i64, deliveries: u64) {
     reply.array(4);
     parts(reply, entry);
@@ -52,7 +52,7 @@ fn element(reply: &mut Writer<'_>, value: ValueRef<'_>) {
     }
 }
 
-/// Writes an array of the entries that come, at most `count` of them; how many it were.
+/// Writes an array of at most `count` of these entries; returns how many.
 pub(super) fn entries<'a>(
     reply: &mut Writer<'_>,
     entries: impl Iterator<Item = StreamEntry<'a>>,
@@ -71,7 +71,7 @@ pub(super) fn entries<'a>(
     })
 }
 
-/// Writes an array, which has the length that `write` returns when it has written the elements.
+/// Writes an array. `write` writes the elements and returns their number, which is inserted before them.
 pub(super) fn counted_array(reply: &mut Writer<'_>, write: impl FnOnce(&mut Writer<'_>) -> usize) -> usize {
     let start = reply.out.len();
     let count = write(reply);

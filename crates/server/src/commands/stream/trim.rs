@@ -1,5 +1,4 @@
-//! The options that stand before the entry of XADD and that XTRIM has: how the stream is trimmed (MAXLEN, MINID, LIMIT), and
-//! the id.
+//! The options of XTRIM, and of XADD before the entry's fields: how the stream is trimmed (MAXLEN, MINID, LIMIT), and the id.
 //!
 //! Reading them changes nothing; [`Trim::run`] does the trimming, with the key's shard locked.
 
@@ -23,9 +22,9 @@ const LIMIT_WITHOUT_TILDE: Error = Error::fixed("ERR syntax error, LIMIT cannot 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Trim {
     keep: Keep,
-    /// `~`: as far as whole blocks go.
+    /// `~`: only whole blocks are removed.
     in_blocks: bool,
-    /// Most entries that go at once.
+    /// LIMIT: the most entries that are removed at once.
     removed_max: Option<u64>,
     /// The effect of the trimming on groups.
     references: References,
@@ -34,16 +33,16 @@ pub(super) struct Trim {
 /// The outcome of trimming.
 #[derive(Debug)]
 pub(super) enum Trimmed {
-    /// So many entries went from the front, and the stream was trimmed to this bound, exactly.
+    /// So many entries were removed from the front. The second value is the exact bound to which the stream was trimmed.
     Front(u64, Keep),
-    /// These went, and were struck out in groups.
+    /// These entries were removed one by one, and from the pending ones of groups.
     Each(Done),
 }
 
-/// The options of XADD up to its entry, or of XTRIM.
+/// The options of XADD before its fields, or of XTRIM.
 #[derive(Debug, Default)]
 pub(super) struct StreamOptions<'a> {
-    /// A missing stream stays missing.
+    /// NOMKSTREAM: a missing stream is not created.
     pub no_stream: bool,
     /// The trimming of the stream, if there is one.
     pub trim: Option<Trim>,
@@ -51,12 +50,12 @@ pub(super) struct StreamOptions<'a> {
     pub numbered: Option<Numbered<'a>>,
     /// The id, for XADD.
     pub id: Option<NewId>,
-    /// The place where the entry begins, for XADD.
+    /// The index of the first field, for XADD.
     pub fields_at: usize,
 }
 
 impl Trim {
-    /// Trims.
+    /// Trims the stream.
     pub fn run(&self, stream: &mut Stream) -> Trimmed {
         if self.references == References::Keep {
             let removed = stream.trim(self.keep, self.in_blocks, self.removed_max);
@@ -69,8 +68,8 @@ impl Trim {
         Trimmed::Each(done)
     }
 
-    /// Returns the entries that go one by one, where groups matter. As in Redis the bound of `~` ends this before a block
-    /// that has more entries than may go.
+    /// Returns the entries that are to be removed one by one, if groups matter. As in Redis, `~` ends this before a block
+    /// that has more entries than may be removed.
     fn going(&self, stream: &Stream) -> Vec<StreamId> {
         let surplus = match self.keep {
             Keep::Last(count) => stream.len().saturating_sub(count),
@@ -95,12 +94,12 @@ impl Trim {
         going
     }
 
-    /// Returns the exact bound that the stream that has just been trimmed was trimmed to.
+    /// Returns the exact bound of a trimming that was just done.
     fn kept(&self, stream: &Stream) -> Keep {
         match self.keep {
             keep if !self.in_blocks => keep,
             Keep::Last(_) => Keep::Last(stream.len()),
-            // Where nothing is left there is no first entry either.
+            // An empty stream has no first entry that could be the bound.
             Keep::From(_) if stream.is_empty() => Keep::Last(0),
             Keep::From(_) => Keep::From(stream.first_id()),
         }
@@ -110,7 +109,7 @@ impl Trim {
 /// The number of words that [`write`] writes.
 pub(super) const WORDS: usize = 3;
 
-/// Writes the words of a trimming that is recorded.
+/// Writes the words of a trimming for its record.
 pub(super) fn write(words: &mut Writer<'_>, kept: Keep) {
     words.bulk(if matches!(kept, Keep::Last(_)) { b"MAXLEN" } else { b"MINID" });
     words.bulk(b"=");
@@ -121,7 +120,7 @@ pub(super) fn write(words: &mut Writer<'_>, kept: Keep) {
 }
 
 impl<'a> StreamOptions<'a> {
-    /// Reads them. Only XADD has an id.
+    /// Reads the options. Only XADD has an id.
     pub fn parse(cx: &Cx<'_>, request: Request<'a>, is_add: bool) -> Result<Self, Error> {
         let (mut options, mut limit, mut references, mut at) = (Self::default(), None, None, 2);
         while at < request.len() {
@@ -155,7 +154,7 @@ impl<'a> StreamOptions<'a> {
         }
         if is_add && let Some(text) = request.args.get(at) {
             let id = NewId::parse(text)?;
-            // A log and a primary name the entry.
+            // In an AOF and in a primary's stream the id is given.
             if options.numbered.is_some() && id != NewId::Auto && !cx.state.origin.is_replaying {
                 return Err(Error::fixed("ERR syntax error, IDMP/IDMPAUTO can be used only with auto-generated IDs"));
             }
@@ -169,7 +168,7 @@ impl<'a> StreamOptions<'a> {
         Ok(options)
     }
 
-    /// Reads `MAXLEN|MINID [=|~] threshold` at an argument; how many arguments that were.
+    /// Reads `MAXLEN|MINID [=|~] threshold` at an argument; returns how many arguments that takes.
     fn parse_trim(&mut self, request: Request<'_>, at: usize) -> Result<usize, Error> {
         if self.trim.is_some() {
             return Err(Error::fixed("ERR syntax error, MAXLEN and MINID options at the same time are not compatible"));
@@ -187,7 +186,7 @@ impl<'a> StreamOptions<'a> {
         Ok(2 + usize::from(has_operator))
     }
 
-    /// Bounds the work of trimming by whole blocks, by LIMIT or else by a hundred blocks.
+    /// Limits the work of a trimming by whole blocks: by LIMIT, or by default to a hundred blocks.
     fn set_limit(&mut self, cx: &Cx<'_>, limit: Option<u64>, is_add: bool) -> Result<(), Error> {
         let Some(trim) = &mut self.trim else {
             if limit.is_some_and(|limit| limit != 0) {
@@ -204,7 +203,7 @@ impl<'a> StreamOptions<'a> {
             };
         };
         trim.removed_max = match (limit, trim.in_blocks) {
-            // Other servers keep LIMIT behind the operator that they write in place of `~`.
+            // Other servers record LIMIT even after they have replaced `~`.
             (_, false) if cx.state.origin.is_replaying => None,
             (Some(_), false) => return Err(LIMIT_WITHOUT_TILDE),
             (Some(0), true) | (None, false) => None,

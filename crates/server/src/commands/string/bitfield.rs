@@ -1,8 +1,8 @@
 //! BITFIELD and BITFIELD_RO: integers of any width at any bit of a string.
 //!
-//! All operations are read before any is done. One that writes makes the string long enough for the last of them first;
-//! without one the key is only read. A field spans at most nine bytes, which are handled as one 128-bit word. Sums are made
-//! in 128 bits, where nothing overflows: a comparison finds a number that does not fit the field.
+//! All operations are parsed before the first one runs. If one of them writes, the string is first made long enough for all
+//! of them; otherwise the key is only read. A field spans at most nine bytes, which are handled as one 128-bit word. Sums are
+//! made in 128 bits, where nothing overflows: a comparison finds a number that does not fit the field.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ use crate::request::error::{Error, Outcome};
 const BAD_TYPE: Error =
     Error::fixed("ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.");
 
-/// Bytes that a field of 64 bits touches at most.
+/// The most bytes that a field of 64 bits spans.
 const SPAN_BYTES_MAX: usize = 9;
 
 /// The type of a field, as in `i16` or `u8`: up to 64 bits signed, up to 63 unsigned.
@@ -93,7 +93,7 @@ fn read_and_write(cx: &mut Cx<'_>, request: Request<'_>, operations: &[Operation
         };
         operations.iter().map(&mut run).collect::<Vec<_>>()
     })?;
-    // Where the string grew, as in Redis, every write counts as a change. Where all have failed it has changed all the same.
+    // As in Redis, if the string grew, every write counts as a change; if all writes failed, the growth counts as one.
     let changes = if grew { writes } else { changes };
     if grew || changes != 0 {
         cx.changed_by(key, changes.max(1));
@@ -112,7 +112,7 @@ fn read_and_write(cx: &mut Cx<'_>, request: Request<'_>, operations: &[Operation
     Ok(())
 }
 
-/// Returns how long the string must be for all writes, in bytes; None when nothing is written.
+/// Returns how long the string must be for all writes, in bytes; None if there is no write.
 fn len_to_write(operations: &[Operation]) -> Option<usize> {
     let writes = operations.iter().filter(|operation| !matches!(operation.action, Action::Get));
     writes.map(|write| write.bytes().end).max()
@@ -161,19 +161,19 @@ fn overflow_of(word: &[u8]) -> Result<Overflow, Error> {
 }
 
 impl Operation {
-    /// Returns the bytes in which its bits lie.
+    /// Returns the bytes in which the field's bits lie.
     fn bytes(&self) -> Range<usize> {
         self.offset / 8..(self.offset + self.width.bits as usize).div_ceil(8)
     }
 
-    /// Runs the operation on a string, which is long enough for it if it writes. None when the number does not fit and may
-    /// not be made to. Counts the changes.
+    /// Runs the operation on a string, which is long enough for a write, and counts its changes. Returns None if the number
+    /// does not fit and OVERFLOW is FAIL.
     fn run(&self, bytes: &mut [u8], changes: &mut usize) -> Option<i64> {
         let old = self.width.read(bytes, self.offset);
         let wanted = match self.action {
             Action::Get => return Some(old),
             Action::Set(value) if self.width.signed => i128::from(value),
-            // An unsigned field takes the bits of a negative number for those of a large one.
+            // For an unsigned field, a negative number is the large one with the same bits.
             Action::Set(value) => i128::from(value as u64),
             Action::Add(increment) => i128::from(old) + i128::from(increment),
         };
@@ -197,13 +197,13 @@ impl Width {
         }
     }
 
-    /// Returns the number that the lowest bits of `word` are.
+    /// Returns the number in the lowest bits of `word`.
     fn number(self, word: u64) -> i64 {
         let spare = 64 - self.bits;
         if self.signed { (word << spare) as i64 >> spare } else { (word << spare >> spare) as i64 }
     }
 
-    /// Returns a number that fits the field, made of one that may not.
+    /// Returns the number that the field gets for a wanted number, which may not fit.
     fn fit(self, wanted: i128, overflow: Overflow) -> Option<i64> {
         let (least, most) = match self.signed {
             true => (-1_i128 << (self.bits - 1), (1_i128 << (self.bits - 1)) - 1),

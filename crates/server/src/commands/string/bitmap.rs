@@ -1,8 +1,8 @@
 //! SETBIT, GETBIT, BITCOUNT and BITPOS: strings as rows of bits.
 //!
 //! Bit 0 is the highest bit of the first byte, and a string goes on with zeros behind its end. Ranges of bytes and of bits
-//! are brought to one form, a range of bits, before anything is counted or sought; both loops take eight bytes at a time
-//! and trim the ends. `bitop` and `bitfield` build on the offsets and the editing here.
+//! are brought to one form, a range of bits, before they are counted or searched; both loops take eight bytes at a time and
+//! trim the ends. `bitop` and `bitfield` use the offsets and the editing of this module.
 
 use std::ops::Range;
 use std::slice;
@@ -67,7 +67,7 @@ pub fn bitcount(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Reads the bits that BITCOUNT is asked about.
+/// Reads the range of BITCOUNT.
 fn counted_range(request: Request<'_>) -> Result<BitRange, Error> {
     if request.len() > 5 {
         return Err(Error::SYNTAX);
@@ -79,7 +79,7 @@ fn counted_range(request: Request<'_>) -> Result<BitRange, Error> {
 
 /// BITPOS key bit \[start \[end \[BYTE | BIT\]\]\]
 ///
-/// Without an end the zeros behind the string count as well, so a clear bit is always found.
+/// If no end is given, the zeros behind the string count as well, so a clear bit is always found.
 pub fn bitpos(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let wanted = match integer(request.arg(2))? {
         0 => false,
@@ -101,7 +101,7 @@ pub fn bitpos(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Reads the bits among which BITPOS seeks.
+/// Reads the range of BITPOS.
 fn sought_range(request: Request<'_>) -> Result<BitRange, Error> {
     if request.len() > 6 {
         return Err(Error::SYNTAX);
@@ -111,7 +111,7 @@ fn sought_range(request: Request<'_>) -> Result<BitRange, Error> {
     Ok(BitRange { start, end: request.args.get(4).map_or(Ok(-1), integer)?, unit })
 }
 
-/// A range of bits as it was asked for.
+/// A range of bits as the request gives it.
 struct BitRange {
     start: i64,
     end: i64,
@@ -119,12 +119,12 @@ struct BitRange {
 }
 
 impl BitRange {
-    /// Returns the bits that BITPOS means in a string of `len` bytes; None when there are none.
+    /// Returns the range of BITPOS in a string of `len` bytes; None if it is empty.
     fn within(&self, len: usize) -> Option<Range<usize>> {
         self.unit.range(self.start, self.end, len)
     }
 
-    /// Returns the bits that BITCOUNT means. Unlike BITPOS it compares the ends before it moves them into the string.
+    /// Returns the range of BITCOUNT. Unlike BITPOS it compares the ends before it moves them into the string.
     fn counted(&self, len: usize) -> Option<Range<usize>> {
         let is_empty = self.start < 0 && self.end < 0 && self.start > self.end;
         if is_empty { None } else { self.within(len) }
@@ -148,8 +148,8 @@ fn unit(word: Option<&[u8]>) -> Result<Unit, Error> {
 }
 
 impl Unit {
-    /// Returns the bits from `start` to `end`, both counted from the end when negative and both included, as far as a string
-    /// of `len` bytes has them. None when there are none.
+    /// Returns the bits from `start` to `end`, both included and counted from the end if negative, as far as a string of
+    /// `len` bytes has them. None if it has none of them.
     fn range(self, start: i64, end: i64, len: usize) -> Option<Range<usize>> {
         let bits = match self {
             Self::Byte => 8,
@@ -184,9 +184,9 @@ fn find_bit(bytes: &[u8], wanted: bool, bits: Range<usize>) -> Option<usize> {
     (position < bits.end).then_some(position)
 }
 
-/// Returns the first bit of `bytes` that is set after each word has been turned over with `turn`.
+/// Returns the first bit of `bytes` that is set after each word was combined with `turn` by exclusive or.
 fn find_set(bytes: &[u8], turn: u64) -> Option<usize> {
-    // Whole blocks without such a bit are passed over with a test that the compiler makes of wide instructions.
+    // Whole blocks without such a bit are skipped with a test for which the compiler uses wide instructions.
     let (blocks, _) = bytes.as_chunks::<64>();
     let is_bare = |block: &&[u8; 64]| {
         let (words, _) = block.as_chunks::<8>();
@@ -212,7 +212,7 @@ fn integer(argument: &[u8]) -> Result<i64, Error> {
 /// Reads a bit offset; with a width, `#n` is the n-th field of that width.
 pub(super) fn bit_offset(cx: &Cx<'_>, argument: &[u8], width: Option<u32>) -> Result<usize, Error> {
     let offset = match (argument, width) {
-        // Redis multiplies without a check: a product that wraps around into the allowed range is taken.
+        // Redis multiplies without a check: a product that wraps around into the allowed range is accepted.
         ([b'#', index @ ..], Some(width)) => number::parse_i64(index).map(|index| index.wrapping_mul(i64::from(width))),
         _ => number::parse_i64(argument),
     };
@@ -223,8 +223,8 @@ pub(super) fn bit_offset(cx: &Cx<'_>, argument: &[u8], width: Option<u32>) -> Re
     }
 }
 
-/// Makes a string at least `len_min` bytes long and lets `change` work on those of its bytes that are `touched`;
-/// whether it came to be or grew.
+/// Makes a string at least `len_min` bytes long and lets `change` edit the bytes in `touched`; returns whether the string was
+/// created or grew.
 pub(super) fn edit<R>(
     cx: &mut Cx<'_>,
     key: Key<'_>,

@@ -1,7 +1,7 @@
 //! BITOP: strings combined bit by bit.
 //!
-//! The sources are folded one after the other into a buffer that becomes the destination's own. A shorter source counts
-//! as filled up with zeros. The loops are plain enough for the compiler to use the widest registers there are.
+//! The sources are combined one after the other in a buffer that becomes the destination's value. A shorter source counts as
+//! filled up with zeros. The loops are simple enough for the compiler to use the widest registers of the processor.
 
 use std::sync::Arc;
 
@@ -21,9 +21,9 @@ enum Operation {
     Not,
     /// The bits that only the first source has.
     Diff,
-    /// The bits that one of the others has and the first has not.
+    /// The bits that at least one of the other sources has and the first has not.
     Diff1,
-    /// The bits that the first source has and one of the others too.
+    /// The bits that the first source and at least one of the others have.
     AndOr,
     /// The bits that exactly one source has.
     One,
@@ -35,13 +35,13 @@ impl Operation {
         self.sets_the_first_apart() || self == Operation::One
     }
 
-    /// Returns whether the first source is one thing and all others together another.
+    /// Returns whether the operation treats the first source differently from the others.
     fn sets_the_first_apart(self) -> bool {
         matches!(self, Operation::Diff | Operation::Diff1 | Operation::AndOr)
     }
 }
 
-/// Results longer than this are given to the store as they are, without copying.
+/// The length up to which results are copied into the store; a longer buffer is handed over.
 const COPIED_BYTES_MAX: usize = 4096;
 
 /// BITOP AND | OR | XOR | NOT | DIFF | DIFF1 | ANDOR | ONE destkey key \[key ...\]
@@ -67,7 +67,7 @@ pub fn bitop(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         0 => {}
         _ => {
             if is_told {
-                // A key that has expired in the meantime is reported before it is set.
+                // A destination that has expired is removed and reported before it is set.
                 _ = cx.peek(destination);
                 cx.record(&[b"SET", destination.name, &result]);
             }
@@ -102,10 +102,11 @@ fn operation(word: &[u8]) -> Result<Operation, Error> {
     }
 }
 
-/// Returns the sources combined; as long as the longest of them.
+/// Returns the combined sources; the result is as long as the longest of them.
 fn fold(cx: &mut Cx<'_>, request: Request<'_>, operation: Operation) -> Result<Vec<u8>, Error> {
     let mut result = Vec::new();
-    // The first source if the operation sets it apart; for ONE, the bits that more than one source has had.
+    // A second buffer: the first source if the operation treats it differently; for ONE, the bits that more than one source
+    // has had.
     let mut beside = Vec::new();
     for (index, source) in request.keys().skip(1).enumerate() {
         let entry = cx.read_string(source)?;
@@ -146,7 +147,7 @@ fn combine(result: &mut Vec<u8>, bytes: &[u8], operation: Operation, beside: &mu
     }
 }
 
-/// Does the rest of the operation when all sources have been seen.
+/// Does the last step of the operation, after all sources were read.
 fn finish(result: &mut Vec<u8>, operation: Operation, beside: &mut Vec<u8>) {
     if operation.sets_the_first_apart() {
         lengthen(result, beside.len());

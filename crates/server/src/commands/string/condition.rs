@@ -1,7 +1,7 @@
-//! Conditions on the string at a key: that it is, or is not, a given one, or has a given digest. SET, DELEX and DELIFEQ look
-//! at one under the lock under which they change the key.
+//! Conditions on the string at a key: that it equals a given one or not, or has a given digest or not. SET, DELEX and DELIFEQ
+//! check the condition under the lock under which they change the key.
 //!
-//! The digest is XXH3 with 64 bits, as Redis 8.4 has it, in 16 hexadecimal digits. It tells values apart that changed by
+//! The digest is XXH3 with 64 bits, as in Redis 8.4, in 16 hexadecimal digits. It distinguishes values that changed by
 //! accident; a client that chooses values can find two with the same digest.
 
 use sleeve_store::Digits;
@@ -13,18 +13,18 @@ use crate::context::notifications::EventClass;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
-/// The value that the string at a key is compared with.
+/// The condition on the string at a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Condition<'a> {
     /// The operand is a digest.
     by_digest: bool,
-    /// It holds where both are the same, or where they differ.
+    /// The condition demands equality; otherwise it demands a difference.
     wants_same: bool,
     operand: &'a [u8],
 }
 
 impl<'a> Condition<'a> {
-    /// Reads the condition that the word and its operand say; None where the word says none.
+    /// Returns the condition that the word names, with its operand; None if the word names none.
     pub fn named(word: &[u8], operand: &'a [u8]) -> Option<Self> {
         let (by_digest, wants_same) = match word {
             _ if word.eq_ignore_ascii_case(b"ifeq") => (false, true),
@@ -36,7 +36,7 @@ impl<'a> Condition<'a> {
         Some(Self { by_digest, wants_same, operand })
     }
 
-    /// Returns whether a value meets it.
+    /// Returns whether a value meets the condition.
     ///
     /// # Errors
     /// The operand should be a digest and is none.
@@ -51,12 +51,12 @@ impl<'a> Condition<'a> {
         Ok(is_same == self.wants_same)
     }
 
-    /// Returns whether a key that is missing meets it: that differs from everything.
+    /// Returns whether a missing key meets the condition: it differs from every value.
     pub fn holds_without(&self) -> bool {
         !self.wants_same
     }
 
-    /// Returns whether the string at a key that is read meets it.
+    /// Reads a key, and returns whether its string meets the condition.
     ///
     /// # Errors
     /// The key holds another type; the operand should be a digest and is none.
@@ -69,7 +69,7 @@ impl<'a> Condition<'a> {
     }
 }
 
-/// Hexadecimal digits of a digest.
+/// The number of hexadecimal digits of a digest.
 const DIGEST_DIGITS: usize = 16;
 
 /// Returns the digest of a value in hexadecimal digits.
@@ -102,7 +102,7 @@ pub fn delex(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Returns whether DELEX finds a string that meets its condition. Its errors say more than those of other commands.
+/// Returns whether the string at the key of DELEX meets its condition. The errors say more than those of other commands.
 fn meets_condition(cx: &mut Cx<'_>, request: Request<'_>) -> Result<bool, Error> {
     let mut digits = Digits::default();
     let Some(entry) = cx.read(request.key(0)) else { return Ok(false) };
@@ -126,7 +126,7 @@ pub fn delifeq(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Removes a key that is there if it is to go, and says how many have gone.
+/// Removes an existing key if its condition is met, and replies with the number of removed keys.
 fn remove_if(cx: &mut Cx<'_>, key: Key<'_>, is_met: bool) {
     if is_met {
         cx.remove(key, Opt::LazyfreeLazyUserDel);

@@ -1,7 +1,7 @@
-//! HyperLogLogs: strings that count different elements approximately. Their content is the store's business.
+//! HyperLogLogs: strings that count different elements approximately. The store defines their content.
 //!
-//! A dense one is changed where it lies; a sparse one is a few hundred bytes, which are copied, changed and put back. The
-//! count that was last asked for stays in the string, so PFCOUNT is a write once in a while, and is recorded as it came.
+//! A dense HyperLogLog is changed in place; a sparse one is a few hundred bytes, which are copied, changed and put back. The
+//! last estimate is kept in the string, so PFCOUNT is a write once in a while, and is then recorded as it came.
 
 use std::ops::Range;
 use std::slice;
@@ -18,7 +18,7 @@ use crate::context::notifications::EventClass;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
-/// A dense one is small: any of its bytes may change.
+/// The whole string as the range that a change may touch: a dense HyperLogLog is small.
 const ALL: &[Range<usize>] = slice::from_ref(&(0..usize::MAX));
 
 const NOT_ONE: Error = Error::fixed("WRONGTYPE Key is not a valid HyperLogLog string value.");
@@ -68,7 +68,7 @@ pub fn pfadd(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Adds elements; how many of them have raised a register.
+/// Adds elements; returns how many of them have raised a register.
 fn add_all(sketch: &mut Sketch, elements: Args<'_>, sparse_max: usize) -> Result<usize, Error> {
     let mut raised = 0;
     for element in elements.iter() {
@@ -186,19 +186,20 @@ fn make_dense(cx: &mut Cx<'_>, key: Key<'_>) -> Result<bool, Error> {
         if let Some(mut entry) = cx.edit_seen(key) {
             drop(entry.set_value(&Value::Raw(sketch.as_bytes())));
         }
-        // The value keeps its meaning, so no client that watches it is notified.
+        // The value keeps its meaning, so no client that watches the key is notified.
         cx.changed_many(1);
     }
     Ok(was_sparse)
 }
 
-/// Elements that the self-test counts.
+/// The number of elements that the self-test counts.
 const TESTED_ELEMENTS: u64 = 1_000_000;
 
-/// The standard error of an estimate, for as many registers as there are.
+/// The standard error of an estimate with this number of registers.
 const STANDARD_ERROR: f64 = 1.04 / 128.0;
 
-/// PFSELFTEST: counts random elements into a sparse and a dense one, which must agree, and their counts must be near.
+/// PFSELFTEST: counts random elements with a sparse and a dense HyperLogLog. Both must agree, and their estimates must be
+/// close to the true number.
 pub fn pfselftest(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
     let sparse_max = sparse_max(cx);
     let (mut one, mut other, seed) = (Sketch::new(), Sketch::new(), cx.dice.number());
@@ -207,7 +208,7 @@ pub fn pfselftest(cx: &mut Cx<'_>, _request: Request<'_>) -> Outcome {
     for number in 1..=TESTED_ELEMENTS {
         let element = (number ^ seed).to_le_bytes();
         other.add(&element, sparse_max)?;
-        // Once it is dense they are the same.
+        // Once the sparse one has become dense, both are equal.
         if !one.as_ref().is_dense() && one.add(&element, sparse_max)? && one.as_ref().count() != other.as_ref().count()
         {
             return Err(Error::fixed("TESTFAILED dense/sparse disagree"));
@@ -230,7 +231,7 @@ fn check_error(count: u64, counted: u64) -> Outcome {
     Ok(())
 }
 
-/// Returns the longest sparse form, in bytes.
+/// Returns the greatest length of the sparse form, in bytes.
 fn sparse_max(cx: &Cx<'_>) -> usize {
     usize::try_from(cx.engine.config.memory(Opt::HllSparseMaxBytes)).unwrap_or(usize::MAX)
 }
@@ -243,7 +244,7 @@ fn sketch_of<'a>(entry: &EntryRef<'a>) -> Result<SketchRef<'a>, Error> {
     }
 }
 
-/// Makes a copy of the HyperLogLog of a key that is there.
+/// Makes a copy of the HyperLogLog of a key, which exists.
 fn copy_of(cx: &mut Cx<'_>, key: Key<'_>) -> Result<Sketch, Error> {
     match cx.peek_string(key)? {
         Some(entry) => Ok(Sketch::from_ref(sketch_of(&entry)?)),
@@ -251,7 +252,7 @@ fn copy_of(cx: &mut Cx<'_>, key: Key<'_>) -> Result<Sketch, Error> {
     }
 }
 
-/// Puts a changed HyperLogLog in the place of the one that is there.
+/// Replaces the HyperLogLog of a key by a changed one.
 fn put(cx: &mut Cx<'_>, key: Key<'_>, sketch: &Sketch) -> Outcome {
     if let Some(mut entry) = cx.edit_string(key)? {
         drop(entry.set_value(&Value::Raw(sketch.as_bytes())));

@@ -1,7 +1,7 @@
 //! INCREX: a counter within bounds, with a key that may be given a deadline by the same command.
 //!
-//! A step that would leave the bounds changes nothing at all, or stops at the bound with SATURATE. The sum is worked out
-//! first, then the fate of the key. The record is SET of the result, or the removal of a key with a deadline that is past
+//! A step that would leave the bounds changes nothing at all, or with SATURATE stops at the bound. The sum is computed first,
+//! then the deadline is decided. The record is SET of the result, or the removal of the key if its new deadline is past
 //! already.
 
 use sleeve_store::{Deadline, Digits, Value};
@@ -16,7 +16,7 @@ use crate::context::notifications::EventClass;
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
 
-/// The options behind the key, each at most once and in any order; numbers are not looked at.
+/// The options behind the key, each at most once and in any order; the numbers are not parsed yet.
 #[derive(Default)]
 struct IncrexOptions<'a> {
     by: Option<&'a [u8]>,
@@ -26,11 +26,11 @@ struct IncrexOptions<'a> {
     saturates: bool,
     time: Option<Time<'a>>,
     persists: bool,
-    /// The deadline is only for a key that has none.
+    /// ENX: the deadline is set only if the key has none.
     only_new: bool,
 }
 
-/// A number of one of the two kinds that are counted in.
+/// A number of one of the two kinds in which INCREX counts: integers and floating-point numbers.
 trait Amount: Copy {
     const ONE: Self;
     const LEAST: Self;
@@ -51,7 +51,7 @@ trait Amount: Copy {
     /// Returns the sum, if it is a number of this kind.
     fn sum(self, other: Self) -> Option<Self>;
 
-    /// Returns the difference, if it is one.
+    /// Returns the difference, if it is a number of this kind.
     fn difference(self, other: Self) -> Result<Self, Error>;
 
     fn is_negative(self) -> bool;
@@ -198,7 +198,7 @@ fn count_in_floats(cx: &mut Cx<'_>, key: Key<'_>, step: &Step<LongDouble>, deadl
 }
 
 impl<A: Amount> Step<A> {
-    /// Returns the result and its difference from the old value; None where nothing is to be done.
+    /// Returns the result and its difference from the old value; None if the value stays as it is.
     ///
     /// # Errors
     /// The difference is no number of this kind.
@@ -207,7 +207,7 @@ impl<A: Amount> Step<A> {
             Some(sum) if sum.is_less(self.lower) => (Some(sum), Some(self.lower)),
             Some(sum) if self.upper.is_less(sum) => (Some(sum), Some(self.upper)),
             Some(sum) => (Some(sum), None),
-            // Beyond all numbers of this kind.
+            // The sum is beyond the range of this kind.
             None => (None, Some(if self.by.is_negative() { self.lower } else { self.upper })),
         };
         match (sum, past) {
@@ -226,7 +226,7 @@ enum DeadlineChange {
     At { at_ms: i64, only_new: bool },
 }
 
-/// Sets the result, by its own kind and as text, and the deadline.
+/// Sets the result, which is passed as a value and as text, and the deadline.
 fn store(
     cx: &mut Cx<'_>,
     key: Key<'_>,
@@ -324,12 +324,12 @@ impl<'a> IncrexOptions<'a> {
     }
 }
 
-/// Notes a word that stands for itself; how many words that are.
+/// Notes an option without an operand; returns how many words it takes.
 fn once(place: &mut bool) -> Result<usize, Error> {
     if std::mem::replace(place, true) { Err(Error::SYNTAX) } else { Ok(1) }
 }
 
-/// Notes a word with an operand; how many words that are.
+/// Notes an option with an operand; returns how many words it takes.
 fn give<T>(place: &mut Option<T>, operand: Option<T>) -> Result<usize, Error> {
     if operand.is_none() || place.is_some() {
         return Err(Error::SYNTAX);

@@ -1,11 +1,11 @@
 //! LCS: the longest common subsequence of two strings.
 //!
-//! The table of lengths is never built. Lengths in one of its rows rise by at most one from column to column, so a row is
-//! a string of bits, and the next row follows from it with an addition and a few logical operations, 64 columns at a time
-//! (Hyyro, "Bit-parallel LCS-length computation revisited", 2004). LEN needs one row; the subsequence itself is found by
-//! walking back through all rows, where one bit says which way the table of lengths would send us: Redis's own choice
-//! among equally long subsequences. The work is refused where Redis refuses it, by the size of the table that it would
-//! build; rows and masks never take more than that, and a thirtieth of it as a rule.
+//! The table of lengths is never built. Lengths in one of its rows rise by at most one from column to column, so a row is a
+//! string of bits, and the next row follows from it with an addition and a few logical operations, 64 columns at a time
+//! (Hyyro, "Bit-parallel LCS-length computation revisited", 2004). LEN needs one row. The subsequence itself is found by
+//! walking back through all rows; one bit says which way the table of lengths would lead, so the result is Redis's own choice
+//! among equally long subsequences. The work is refused in the cases in which Redis refuses it, by the size of the table that
+//! Redis would build; rows and masks never take more than that, and usually a thirtieth of it.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ const NOT_STRINGS: Error = Error::fixed("ERR The specified keys must contain str
 const TOO_LONG: Error = Error::fixed("ERR String too long for LCS");
 const TOO_MUCH: Error = Error::fixed("ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len");
 
-/// Bytes of one length in the table that Redis builds.
+/// The bytes of one length in the table that Redis builds.
 const LENGTH_BYTES: u128 = 4;
 
 #[derive(Default)]
@@ -33,7 +33,7 @@ struct LcsOptions {
     match_len_min: i64,
 }
 
-/// A run of bytes that both strings have, by its first places and its length.
+/// A run of bytes that both strings have in common: its first position in each, and its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Match {
     a: usize,
@@ -58,7 +58,7 @@ pub fn lcs(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Returns the string at a key, apart from the keyspace; a long one is shared, not copied.
+/// Returns a copy of the string at a key; a long string is shared, not copied.
 fn string(cx: &mut Cx<'_>, key: Key<'_>) -> Result<Arc<Vec<u8>>, Error> {
     let entry = cx.read_string(key).map_err(|_| NOT_STRINGS)?;
     let Some(entry) = entry else { return Ok(Arc::default()) };
@@ -87,7 +87,7 @@ fn options(request: Request<'_>) -> Result<LcsOptions, Error> {
     if options.length && options.indexes { Err(LEN_AND_IDX) } else { Ok(options) }
 }
 
-/// Refuses the strings that Redis refuses: those with a table of lengths that would be larger than a string may be.
+/// Refuses the strings that Redis refuses, because their table of lengths would be larger than a string may be.
 fn check_size(cx: &Cx<'_>, a_len: usize, b_len: usize) -> Outcome {
     let len_max = u32::MAX as usize - 1;
     if a_len >= len_max || b_len >= len_max {
@@ -98,7 +98,7 @@ fn check_size(cx: &Cx<'_>, a_len: usize, b_len: usize) -> Outcome {
     if table_bytes > allowed { Err(TOO_MUCH) } else { Ok(()) }
 }
 
-/// Replies with the matches from the last to the first, as they are found, and the length of the whole subsequence.
+/// Replies with the matches, the last one first, and the length of the whole subsequence.
 fn reply_indexes(cx: &mut Cx<'_>, options: &LcsOptions, matches: &[Match]) {
     let is_shown = |found: &&Match| found.len as i64 >= options.match_len_min;
     let shown = matches.iter().filter(is_shown);
@@ -121,9 +121,9 @@ fn reply_indexes(cx: &mut Cx<'_>, options: &LcsOptions, matches: &[Match]) {
     reply.integer(matches.iter().map(|found| found.len).sum::<usize>() as i64);
 }
 
-/// The places of each byte of one string in the other: bit n of the mask for byte n.
+/// For each byte of one string, a mask of its positions in the other: bit n is set if byte n is equal.
 struct Masks {
-    /// The place where a byte's mask begins in `bits`; the masks of bytes that are not asked for are not made.
+    /// The position in `bits` at which a byte's mask begins. Only bytes that the other string has get a mask.
     starts: [usize; 256],
     bits: Vec<u64>,
     words: usize,
@@ -157,7 +157,7 @@ impl Masks {
     }
 }
 
-/// Makes a row into the next one. A clear bit of a row says that the length rises in that column.
+/// Turns a row into the next one. A clear bit of a row says that the length rises in that column.
 fn advance(row: &mut [u64], mask: &[u64]) {
     let mut carry = false;
     for (word, mask) in row.iter_mut().zip(mask) {
@@ -174,7 +174,7 @@ fn length(a: &[u8], b: &[u8]) -> usize {
     let masks = Masks::new(a, b);
     let mut row = vec![u64::MAX; masks.words];
     a.iter().for_each(|&byte| advance(&mut row, masks.of(byte)));
-    // Bits behind the last column are never common, so they stay set.
+    // Bits behind the last column never match, so they stay set.
     row.iter().map(|word| word.count_zeros() as usize).sum()
 }
 
@@ -200,7 +200,7 @@ fn matches(a: &[u8], b: &[u8]) -> Vec<Match> {
                 _ => matches.push(Match { a: i, b: j, len: 1 }),
             }
         } else if rises(i - 1, j - 1) {
-            // Without the last column the length is smaller, without the last row it cannot be.
+            // Without the last column the length is smaller; without the last row it cannot be.
             i -= 1;
         } else {
             j -= 1;

@@ -290,7 +290,7 @@ pub fn decrby(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     add(cx, request, increment)
 }
 
-/// Adds to a number, for INCR, DECR and their like.
+/// Adds to the integer at a key, for INCR, DECR and their like.
 pub fn add(cx: &mut Cx<'_>, request: Request<'_>, increment: i64) -> Outcome {
     let key = request.key(0);
     #[cfg(debug_assertions)]
@@ -381,7 +381,7 @@ pub fn setrange(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Returns the longest string that a command may make, in bytes.
+/// Returns the greatest length of a string that a command may make, in bytes.
 pub fn string_length_max(cx: &Cx<'_>) -> u64 {
     cx.engine.config.memory(Opt::ProtoMaxBulkLen)
 }

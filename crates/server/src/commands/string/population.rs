@@ -8,11 +8,11 @@ pub fn count_ones(bytes: &[u8]) -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
         if is_x86_feature_detected!("avx512vpopcntdq") && is_x86_feature_detected!("avx512vl") {
-            // SAFETY: the processor has been asked for the features that the function needs; the first includes AVX-512F.
+            // SAFETY: the check above has found the processor features that the function needs; the first includes AVX-512F.
             return unsafe { by_wide_instruction(bytes) };
         }
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") {
-            // SAFETY: the processor has been asked for the features that the function needs.
+            // SAFETY: the check above has found the processor features that the function needs.
             return unsafe { by_look_up(bytes) };
         }
     }

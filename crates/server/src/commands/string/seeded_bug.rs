@@ -1,7 +1,8 @@
 //! An INCR with a race, for tests only: it gives its lock back between reading and writing.
 //!
-//! It shows that the check for linearizability finds such a race, and runs only in an engine that a test has switched it on
-//! in (`Engine::debug`). A build without debug assertions, so every build that serves clients, does not contain it.
+//! With it a test shows that the check for linearizability finds such a race. It runs only in an engine in which a test has
+//! switched it on (`Engine::debug`). A build without debug assertions, so every build that serves clients, does not contain
+//! it.
 
 use sleeve_store::{Deadline, Value};
 

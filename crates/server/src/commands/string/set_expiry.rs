@@ -1,6 +1,6 @@
-//! The options of SET, GETEX and their kin, those that carry a time among them: EX, PX, EXAT, PXAT, KEEPTTL and PERSIST.
+//! The options of SET, GETEX and their like, among them those with a time: EX, PX, EXAT, PXAT, KEEPTTL and PERSIST.
 //!
-//! They are read into a deadline before anything is changed. The commands on deadlines of hash fields read times with the
+//! They are turned into a deadline before anything is changed. The commands on deadlines of hash fields read times with the
 //! same units.
 
 use sleeve_store::Deadline;
@@ -20,7 +20,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// Reads a number in this unit as milliseconds; none when it does not fit.
+    /// Returns a number in this unit as milliseconds; None if it does not fit.
     pub fn milliseconds(self, value: i64) -> Option<i64> {
         match self {
             Self::Seconds => value.checked_mul(1_000),
@@ -28,11 +28,11 @@ impl Unit {
         }
     }
 
-    /// Returns the instant, in milliseconds since the epoch, that lies a positive time after `base_ms`; `command` is the name
-    /// for the error.
+    /// Reads a positive time, and returns the instant that lies this time after `base_ms`, in milliseconds since the epoch;
+    /// `command` is the name for the error.
     ///
     /// # Errors
-    /// When the text is no integer, or the time is not positive or does not fit.
+    /// The text is no integer, or the time is not positive or does not fit.
     pub fn positive_after(self, text: &[u8], base_ms: i64, command: &str) -> Result<i64, Error> {
         let value = number::parse_i64(text).ok_or(Error::NOT_INTEGER)?;
         let milliseconds = self.milliseconds(value).filter(|&milliseconds| milliseconds > 0);
@@ -40,7 +40,7 @@ impl Unit {
     }
 }
 
-/// The condition under which SET sets.
+/// The condition under which SET sets the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetCondition<'a> {
     /// Always.
@@ -49,14 +49,14 @@ pub enum SetCondition<'a> {
     Missing,
     /// XX.
     Present,
-    /// IFEQ and its kin.
+    /// IFEQ and its like.
     Value(Condition<'a>),
 }
 
 /// The options of SET and MSETEX.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SetOptions<'a> {
-    /// NX, XX, IFEQ and its kin.
+    /// NX, XX, IFEQ and its like.
     pub condition: SetCondition<'a>,
     /// GET.
     pub get: bool,
@@ -99,7 +99,7 @@ impl<'a> SetOptions<'a> {
         Ok(options)
     }
 
-    /// Reads the condition at argument `at` and how many words it has; None where the argument is another option.
+    /// Reads the condition at argument `at`; returns it and its number of words, or None if another option stands there.
     fn condition(request: Request<'a>, at: usize) -> Result<Option<(SetCondition<'a>, usize)>, Error> {
         let word = request.arg(at);
         if word.eq_ignore_ascii_case(b"nx") {
@@ -116,7 +116,7 @@ impl<'a> SetOptions<'a> {
     }
 }
 
-/// The option of GETEX, with a number that has not been looked at.
+/// The option of GETEX; its number is not parsed yet.
 #[derive(Debug, Clone, Copy)]
 pub enum GetOption<'a> {
     /// PERSIST.

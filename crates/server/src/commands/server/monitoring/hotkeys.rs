@@ -1,8 +1,8 @@
 //! HOTKEYS: starts and stops the collection of the keys that take most of the time and of the network, and reports them. It
-//! also reports the keys that were used most recently, which are always known.
+//! also reports the keys that were used most recently, for which samples are always taken.
 //!
-//! The cost of a command is noted as it ends (`context/account`); the notes are kept in `engine/observe/hot_keys`. The sample
-//! that is always taken is in `engine/observe/key_samples`.
+//! The cost of a command is noted when it ends (`context/command_log`); the notes are kept in `engine/observe/hot_keys`. The
+//! permanent samples are in `engine/observe/key_samples`.
 
 use sleeve_wire::number;
 use sleeve_wire::reply::Writer;
@@ -13,14 +13,14 @@ use crate::engine::observe::key_samples::{HALF_LIFE_MS, SAMPLE_RATIO};
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
-/// Keys that are reported unless COUNT says another number, and the most that it may say.
+/// The default of COUNT, the number of keys that are reported, and its greatest value.
 const COUNT: usize = 10;
 const COUNT_MAX: i64 = 64;
 
 /// The longest collection that DURATION can ask for, in seconds.
 const DURATION_S_MAX: i64 = 1_000_000;
 
-/// The slots of a cluster, all of which one server has.
+/// The last slot of a cluster; a server without a cluster has all slots.
 const SLOT_LAST: i64 = 16_383;
 
 /// HOTKEYS START METRICS count \[CPU\] \[NET\] \[COUNT k\] \[DURATION seconds\] \[SAMPLE ratio\]
@@ -65,7 +65,7 @@ fn plan(request: &Request<'_>) -> Result<Plan, Error> {
     Ok(plan)
 }
 
-/// Reads which metrics are asked for, and how many words name them.
+/// Reads the metrics that are asked for, and how many words name them.
 fn metrics(request: &Request<'_>) -> Result<(bool, bool, usize), Error> {
     const NOT_SO_MANY: Error = Error::fixed("ERR METRICS count does not match number of metric types provided");
     let args = request.args;

@@ -57,7 +57,7 @@ pub fn histogram(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         commands::all().iter().collect()
     } else {
         let named = names.iter().filter_map(|name| cx.engine.names.find_full(name));
-        // A container stands for its subcommands, which are the commands that run.
+        // A container stands for its subcommands, which are the commands that are measured.
         named.flat_map(|row| std::iter::once(row).chain(row.subcommands())).collect()
     };
     let measured: Vec<_> =
@@ -80,7 +80,8 @@ pub fn histogram(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Returns how many times were at most so many microseconds, where that number grew, in doublings of 1,024 nanoseconds.
+/// Returns a cumulative distribution: for each bound, in microseconds, the number of execution times up to it. The bounds
+/// double from 1,024 nanoseconds on; those at which the number has not grown are left out.
 fn doublings(histogram: &Histogram<u64>) -> Vec<(u64, u64)> {
     let (mut steps, mut below) = (Vec::new(), 0);
     for step in histogram.iter_log(1_024, 2.0) {
@@ -143,13 +144,13 @@ pub fn graph(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Columns of the drawing: the latest samples.
+/// The number of columns of the drawing, which shows the latest samples.
 const COLUMNS: usize = 80;
 
-/// Lines of the drawing.
+/// The number of lines of the drawing.
 const LINES: u64 = 4;
 
-/// Latencies as columns of characters, each with its age written downwards beneath it.
+/// Draws latencies as columns of characters, each with its age written downwards beneath it.
 fn drawing(event: &str, series: &Series, now_s: i64) -> String {
     let skipped = series.samples.len().saturating_sub(COLUMNS);
     let samples: Vec<Sample> = series.samples.iter().skip(skipped).copied().collect();
@@ -180,7 +181,7 @@ fn drawing(event: &str, series: &Series, now_s: i64) -> String {
     text
 }
 
-/// Returns a length of time in its largest unit.
+/// Returns a duration in its largest unit.
 fn age(seconds: i64) -> String {
     match seconds {
         0..60 => format!("{seconds}s"),

@@ -1,6 +1,8 @@
-//! SLOWLOG and COMMANDLOG: the latest commands that were slow or large, shown, counted and forgotten as clients ask.
+//! SLOWLOG and COMMANDLOG: the latest commands that were slow or large, shown, counted and forgotten at the request of
+//! clients.
 //!
-//! Which commands are noted is decided as they end; the lists are kept in `engine/observe/slowlog`.
+//! At its end it is decided whether a command is entered (`context/command_log`); the lists are kept in
+//! `engine/observe/slowlog`.
 
 use sleeve_wire::number;
 
@@ -9,7 +11,7 @@ use crate::engine::observe::slowlog::Measure;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
-/// Entries that SLOWLOG GET gives unless it is asked for another number.
+/// The default number of entries that SLOWLOG GET shows.
 const SHOWN: usize = 10;
 
 /// SLOWLOG GET \[count\]

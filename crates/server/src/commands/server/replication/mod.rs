@@ -1,6 +1,6 @@
 //! ROLE, WAIT, WAITAOF, REPLICAOF and FAILOVER.
 //!
-//! This server is a primary, or a replica of another: REPLICAOF changes that.
+//! This server is a primary, or a replica of another server; REPLICAOF changes its role.
 
 pub mod replica;
 
@@ -89,21 +89,21 @@ pub fn wait_aof(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let wanted = WaitCondition { offset, applied: 0, synced: replicas, own_disk: local != 0 };
     wait_for(cx, request, wanted, deadline_ms, OnTimeout::Disks(offset));
     if let Some(waiter) = cx.state.blocked.as_ref().filter(|_| local != 0) {
-        // A client that also waits for replicas is answered when the replicas have the data, but gets an error when the AOF
-        // is switched off.
+        // If the client also waits for replicas, it is answered when the replicas have the data, not when the AOF has; but it
+        // gets an error if the AOF is switched off.
         engine.persistence.answer_when_synced(engine, waiter, if replicas > 0 { u64::MAX } else { offset });
     }
     Ok(())
 }
 
-/// Returns the offset of the journal behind all that the client has changed.
+/// Returns the offset of the journal behind all changes of the client.
 fn written_offset(cx: &mut Cx<'_>) -> u64 {
     let shown = cx.locks.recorder.shown_offset();
     cx.state.journal.written_offset(shown)
 }
 
-/// Replies with the replicas that have reached the wanted offset: at once if they are enough or the peer may not wait, else
-/// when they are enough or at the timeout.
+/// Replies with the number of replicas that have reached the offset: at once if they are enough or if the client may not
+/// wait, else when they are enough or at the timeout.
 fn wait_for(
     cx: &mut Cx<'_>,
     request: Request<'_>,
@@ -147,7 +147,7 @@ pub fn replica_of(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
             "ERR This engine cannot be a replica: the program that embeds it has given it no files and no threads",
         ));
     }
-    // Amid EXEC: a replica that may continue this server's own stream has to know of the commands before this one.
+    // In the middle of EXEC: a replica that may continue this server's own stream has to get the commands before this one.
     cx.locks.recorder.append_open();
     if !role_change::follow_primary(engine, Address { host: name.to_owned(), port: number }) {
         cx.reply().simple("OK Already connected to specified master");
@@ -193,7 +193,7 @@ pub fn failover(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
                 let (host, port) = (words.next(), words.next().ok_or(Error::SYNTAX)?);
                 let port = number::parse_i64(port).ok_or(Error::NOT_INTEGER)?;
                 let host = String::from_utf8_lossy(host.unwrap_or_default()).into_owned();
-                // No replica is at another.
+                // No replica has any other port.
                 order.target = Some(Address { host, port: u16::try_from(port).unwrap_or(0) });
             }
             b"force" if !order.is_forced => order.is_forced = true,

@@ -1,8 +1,8 @@
 //! REPLCONF, PSYNC and SYNC: the commands of a replica to its primary.
 //!
-//! Until PSYNC or SYNC it is a client like any other, and the server only keeps the facts that it gives about itself. From
-//! then on it is sent no replies but the stream, by the worker that owns its connection (`worker/replica_feeds`), and it
-//! reports its offset.
+//! Until PSYNC or SYNC a replica is a client like any other, and the server only keeps the facts that it gives about itself.
+//! From then on it gets no replies but the replication stream, which the worker that owns its connection sends
+//! (`worker/replica_feeds`), and it reports its offset.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,7 +21,7 @@ use crate::messaging::mail::Letter;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
-/// Characters that an address has at most.
+/// The greatest length of an address, in characters.
 const ADDRESS_LEN_MAX: usize = 255;
 
 /// REPLCONF \[option value ...\]
@@ -38,7 +38,7 @@ pub fn repl_conf(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
                 acknowledge(cx, &replica, request);
                 return Ok(());
             }
-            // A primary asks its replicas so, and does that in its stream.
+            // GETACK is for replicas: a primary sends it within its stream.
             b"getack" => return Ok(()),
             _ => tell(&mut told, option, value)?,
         }
@@ -48,7 +48,7 @@ pub fn repl_conf(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Returns the facts about the client as a replica, which are kept from now on if there were none.
+/// Returns the facts about the client as a replica. They are kept from the first call on.
 fn replica_of(cx: &mut Cx<'_>) -> Arc<Replica> {
     let client = &cx.state.client;
     Arc::clone(cx.state.replica.get_or_insert_with(|| Arc::new(Replica::new(client))))
@@ -80,7 +80,7 @@ fn tell(told: &mut Told, option: &[u8], value: &[u8]) -> Outcome {
         b"capa" if value.eq_ignore_ascii_case(b"eof") => told.finds_end = true,
         b"capa" if value.eq_ignore_ascii_case(b"psync2") => told.knows_ids = true,
         b"capa" if value.eq_ignore_ascii_case(b"rdb13") => told.loads_newest = true,
-        // Its other capabilities make no difference here.
+        // The other capabilities of a replica make no difference here.
         b"capa" => {}
         b"version" => told.valkey = version_of(value),
         b"rdb-only" => told.snapshot_only = is_yes()?,
@@ -100,7 +100,7 @@ fn tell(told: &mut Told, option: &[u8], value: &[u8]) -> Outcome {
     Ok(())
 }
 
-/// Reads a version of Valkey, which alone sends it: 9.1.2 as 0x090102.
+/// Reads a version, which only Valkey sends: 9.1.2 as 0x090102.
 fn version_of(text: &[u8]) -> Option<u32> {
     let mut parts =
         text.split(|byte| *byte == b'.').map(|part| number::parse_i64(part).and_then(|n| u8::try_from(n).ok()));
@@ -108,7 +108,7 @@ fn version_of(text: &[u8]) -> Option<u32> {
     Some(u32::from(major?) << 16 | u32::from(minor?) << 8 | u32::from(patch.unwrap_or(0)))
 }
 
-/// REPLCONF ACK offset \[FACK offset\]: no reply in any case. From a client that is no replica it is ignored.
+/// REPLCONF ACK offset \[FACK offset\]: there is never a reply. If the client is no replica, the command is ignored.
 fn acknowledge(cx: &Cx<'_>, replica: &Arc<Replica>, request: Request<'_>) {
     let offset = |at: usize| request.args.get(at).and_then(number::parse_i64).and_then(|n| u64::try_from(n).ok());
     let Some(applied) = offset(2).filter(|_| replica.is_registered()) else { return };
@@ -124,7 +124,7 @@ pub fn psync(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         log::warning(&format!("Replica {address} asks for synchronization but with a wrong offset"));
         return Err(Error::NOT_INTEGER);
     };
-    // A replica names the byte that it wants next, and counts from 1.
+    // A replica sends the number of the next byte that it wants, counted from 1.
     let offset = next.checked_sub(1).and_then(|offset| u64::try_from(offset).ok());
     let wanted = Id::parse(request.arg(1)).zip(offset);
     if request.args.get(3).is_some_and(|word| word.eq_ignore_ascii_case(b"failover")) && !cx.state.is_replica() {
@@ -133,7 +133,7 @@ pub fn psync(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     begin(cx, wanted, false)
 }
 
-/// Takes over the role of the primary, which hands it over; `id` is that of its stream.
+/// Takes over the role of the primary at the primary's request (FAILOVER); `id` is the replication id of its stream.
 fn take_over(cx: &mut Cx<'_>, id: Option<Id>) -> Outcome {
     let (engine, now) = (cx.engine, cx.now);
     let ids = &engine.replication.ids;
@@ -144,7 +144,7 @@ fn take_over(cx: &mut Cx<'_>, id: Option<Id>) -> Outcome {
     if !engine.replication.role.is_replica() {
         let previous = ids.second().map(|(second, _)| second);
         if previous.is_some_and(|own| id == previous && engine.replication.failover.has_taken(own)) {
-            // It has asked before, and the connection was cut before it heard the answer.
+            // The primary has asked before, and lost the connection before it received the answer.
             return Ok(());
         }
         return Err(Error::fixed("ERR PSYNC FAILOVER can't be sent to a master."));
@@ -179,11 +179,11 @@ fn begin(cx: &mut Cx<'_>, wanted: Option<(Id, u64)>, is_silent: bool) -> Outcome
     }
     let replica = replica_of(cx);
     if replica.is_registered() {
-        // It is being fed already, and is sent no replies.
+        // The client is being fed as a replica already, and gets no replies.
         return Ok(());
     }
-    // If a transaction has ended the replica's last connection, it has ended after this, and its writes are in the stream. A
-    // replica that came back before that would go on in front of them.
+    // A transaction may have closed the replica's last connection (CLIENT KILL). Once all locks are held, that transaction
+    // has ended and its writes are in the stream. Without this wait the replica would continue at an offset before them.
     locking::lock_all(cx)?;
     cx.locks.clear();
     replica.is_silent.store(is_silent, Ordering::Relaxed);
@@ -199,7 +199,7 @@ fn begin(cx: &mut Cx<'_>, wanted: Option<(Id, u64)>, is_silent: bool) -> Outcome
         Beginning::Anew => log::notice("Full resync requested by replica"),
     }
     cx.state.is_news = true;
-    // That was the last reply; the rest is the stream, in which messages have no place.
+    // That was the last reply; from here on the replica gets the stream, in which messages have no place.
     cx.state.unsubscribe_all(cx.engine);
     cx.state.stop_tracking(cx.engine);
     client.settings.follows_journal.store(false, Ordering::Relaxed);
