@@ -97,7 +97,7 @@ fn follow(engine: &Arc<Engine>) -> Result<(), String> {
             }
             End::Broken(broken) => {
                 role.set_state(&task, LinkState::Connect, clock::monotonic_ms());
-                role_change::note_role(&engine);
+                role_change::note_role(engine);
                 pause = pause::next(pause, broken.fault, follower.reached());
                 let again = if pause.is_zero() { "now".to_owned() } else { format!("in {} s", pause.as_secs()) };
                 log::warning(&format!(

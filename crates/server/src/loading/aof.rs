@@ -212,7 +212,7 @@ impl<'e> Applying<'e> {
                 let name = source.name.clone();
                 timer.note(Some(&name));
                 let size = source.size;
-                let end = rdb::load_rdb(&engine, (&engine.keyspace.store, replay), source, size, Origin::Base);
+                let end = rdb::load_rdb(engine, (&engine.keyspace.store, replay), source, size, Origin::Base);
                 let end = end.map_err(|error| unusable(Path::new(&name), &error))?;
                 *seen += end.bytes;
                 self.place = end.place;

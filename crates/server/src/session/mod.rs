@@ -7,21 +7,17 @@
 pub mod local;
 mod weighing;
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, atomic::Ordering};
 
-use sleeve_wire::protocol_error::ProtocolError;
-use sleeve_wire::reply::Writer;
 use sleeve_wire::request::{Batch, Limits, Parser};
+use sleeve_wire::{protocol_error::ProtocolError, reply::Writer};
 
 use crate::config::{ClientClass, Opt, OutputLimit};
 use crate::context::session_state::{Input, Replies, SessionState};
 use crate::context::worker_handoff::WorkerHandoff;
-use crate::engine::Engine;
 use crate::engine::clients::{blocking::Waiter, client_info::ClientInfo};
-use crate::engine::replication::primary;
-use crate::execute::scratch::Scratch;
-use crate::execute::{self, serve_blocked};
+use crate::engine::{Engine, replication::primary};
+use crate::execute::{self, scratch::Scratch, serve_blocked};
 use crate::host::clock::Instant;
 use crate::messaging::message::Kind;
 use crate::request::output::Output;

@@ -125,8 +125,8 @@ impl Node {
 
     /// Tells it to end as SIGTERM does. Returns false if it goes on, because its AOF has no base yet.
     pub fn shut_down(&self) -> bool {
-        let Some(engine) = self.engine().filter(|engine| shutdown::may_end(&engine, false)) else { return false };
-        shutdown::begin(&engine, Shutdown { final_snapshot: FinalSnapshot::NoSave, force: false, now: false }, None);
+        let Some(engine) = self.engine().filter(|engine| shutdown::may_end(engine, false)) else { return false };
+        shutdown::begin(engine, Shutdown { final_snapshot: FinalSnapshot::NoSave, force: false, now: false }, None);
         true
     }
 
