@@ -107,7 +107,7 @@ impl Written {
     }
 
     /// Returns whether no crash can have left this content, which has a wrong checksum.
-    fn is_whole(mut self, content: &[u8]) -> bool {
+    fn is_whole(&mut self, content: &[u8]) -> bool {
         match self.read(content) {
             Ok(()) => {
                 !self.has_gap
