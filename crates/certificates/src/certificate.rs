@@ -1,4 +1,4 @@
-//! The contents of one certificate of any version: the parts that are looked at beside the TLS library.
+//! The contents of one certificate of any version: the parts that are checked without the TLS library.
 //!
 //! The bytes are foreign. Bytes that cannot be read are an error; nothing here panics. Any thread.
 
@@ -44,13 +44,13 @@ impl Certificate {
         Ok(())
     }
 
-    /// Returns whether it has a subjectAltName, the place of its subject's names since 2000.
+    /// Returns whether the certificate has a subjectAltName, the place of its subject's names since 2000.
     pub(crate) fn has_alt_names(&self) -> bool {
         let extensions = self.parsed.tbs_certificate.extensions.as_deref().unwrap_or_default();
         extensions.iter().any(|extension| extension.extn_id == SUBJECT_ALT_NAME)
     }
 
-    /// The common names of its subject.
+    /// Returns the common names of the certificate's subject.
     pub(crate) fn common_names(&self) -> impl Iterator<Item = String> {
         let parts = self.parsed.tbs_certificate.subject.0.iter().flat_map(|part| part.0.iter());
         parts
@@ -72,12 +72,12 @@ impl Certificate {
         })
     }
 
-    /// Its public key, with the name of the algorithm.
+    /// Returns the public key, with the name of its algorithm.
     pub(crate) fn public_key(&self) -> Option<SubjectPublicKeyInfoDer<'static>> {
         Some(SubjectPublicKeyInfoDer::from(self.parsed.tbs_certificate.subject_public_key_info.to_der().ok()?))
     }
 
-    /// The algorithm of its key and the key's bits.
+    /// Returns the algorithm of the public key, and the key's bits.
     pub(crate) fn key_parts(&self) -> Option<(Vec<u8>, &[u8])> {
         let info = &self.parsed.tbs_certificate.subject_public_key_info;
         Some((inner_of(&info.algorithm.to_der().ok()?)?, info.subject_public_key.as_bytes()?))
@@ -89,7 +89,7 @@ impl Certificate {
         issuer == subject
     }
 
-    /// The bytes that are signed, the algorithm of the signature, and the signature.
+    /// Returns the bytes that are signed, the algorithm of the signature, and the signature.
     pub(crate) fn signature_parts(&self) -> Option<(&[u8], Vec<u8>, &[u8])> {
         let algorithm = inner_of(&self.parsed.signature_algorithm.to_der().ok()?)?;
         Some((&self.signed, algorithm, self.parsed.signature.as_bytes()?))

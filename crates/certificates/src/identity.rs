@@ -1,4 +1,4 @@
-//! The own certificate with its key, and the reader of keys in PEM, with a pass phrase if the key lies under one.
+//! The own certificate with its key, and the reader of keys in PEM, with a pass phrase if the key is encrypted.
 //!
 //! The reasons of errors are for the people that made the files. A pass phrase is never part of one. Any thread.
 
@@ -19,10 +19,10 @@ use crate::certificate::Certificate;
 pub struct Identity(Arc<CertifiedKey>);
 
 impl Identity {
-    /// A certificate, those that lead from it to a trusted one, and its key.
+    /// Joins a certificate, the certificates that lead from it to a trusted one, and its key.
     ///
     /// # Errors
-    /// The key is of a kind that is not known, or is not that of the certificate.
+    /// If the key is of a kind that is not known, or is not that of the certificate.
     pub fn new(
         chain: Vec<CertificateDer<'static>>,
         key: PrivateKeyDer<'static>,
@@ -47,10 +47,10 @@ impl Identity {
     }
 }
 
-/// Reads the first key of a PEM text. An empty pass phrase is none.
+/// Reads the first key of a PEM text. An empty pass phrase counts as none.
 ///
 /// # Errors
-/// There is no key, or it lies under another pass phrase, or under one in a form that is not read.
+/// If there is no key, or if it is encrypted with another pass phrase or in a form that is not supported.
 pub fn read_key(pem: &[u8], pass_phrase: &[u8]) -> Result<PrivateKeyDer<'static>, String> {
     let has = |mark: &str| pem.windows(mark.len()).any(|part| part == mark.as_bytes());
     if has("Proc-Type: 4,ENCRYPTED") {
@@ -70,13 +70,13 @@ pub fn read_key(pem: &[u8], pass_phrase: &[u8]) -> Result<PrivateKeyDer<'static>
     let info = EncryptedPrivateKeyInfo::try_from(document.as_bytes()).map_err(|error| error.to_string())?;
     let plain =
         info.decrypt(pass_phrase).map_err(|error| format!("the pass phrase is wrong, or the key damaged ({error})"))?;
-    // A wrong pass phrase may leave bytes that end as they should.
+    // A wrong pass phrase may yield bytes with a valid padding; then they are no key.
     PrivateKeyInfo::try_from(plain.as_bytes())
         .map_err(|_| "the pass phrase is wrong, or the key damaged".to_owned())?;
     Ok(PrivatePkcs8KeyDer::from(plain.as_bytes().to_vec()).into())
 }
 
-/// The part of a PEM text that has this label, with its first and last lines.
+/// Returns the part of a PEM text that has this label, with its first and last lines.
 fn section<'a>(pem: &'a [u8], label: &str) -> Option<&'a str> {
     let (begin, end) = (format!("-----BEGIN {label}-----"), format!("-----END {label}-----"));
     let text = std::str::from_utf8(pem).ok()?;

@@ -15,17 +15,17 @@ use rustls::sign::{Signer, SigningKey, public_key_to_spki};
 use rustls::{Error, SignatureAlgorithm, SignatureScheme};
 use sha2::{Digest, Sha256, Sha384, Sha512};
 
-/// With SHA-512, as TLS 1.3 has it.
+/// P-521 with SHA-512, as TLS 1.3 has it.
 pub(crate) const P521_SHA512: &P521 =
     &P521 { signature: alg_id::ECDSA_SHA512, hash: |message| Sha512::digest(message).to_vec() };
-/// With SHA-384.
+/// P-521 with SHA-384.
 pub(crate) const P521_SHA384: &P521 =
     &P521 { signature: alg_id::ECDSA_SHA384, hash: |message| Sha384::digest(message).to_vec() };
-/// With SHA-256, which OpenSSL signs certificates with unless it is told otherwise.
+/// P-521 with SHA-256, with which OpenSSL signs certificates by default.
 pub(crate) const P521_SHA256: &P521 =
     &P521 { signature: alg_id::ECDSA_SHA256, hash: |message| Sha256::digest(message).to_vec() };
 
-/// Bytes of a number of the curve's field.
+/// The number of bytes of a number of the curve's field.
 const FIELD_BYTES: usize = 66;
 
 /// Verifies signatures with one hash.
@@ -52,7 +52,7 @@ impl SignatureVerificationAlgorithm for P521 {
     fn verify_signature(&self, public_key: &[u8], message: &[u8], signature: &[u8]) -> Result<(), InvalidSignature> {
         let key = VerifyingKey::from_sec1_bytes(public_key).map_err(|_| InvalidSignature)?;
         let signature = Signature::from_der(signature).map_err(|_| InvalidSignature)?;
-        // A hash that is shorter than the field is the same number with zeros in front.
+        // A hash that is shorter than the field is padded with zeros in front.
         let hash = (self.hash)(message);
         let padded = [vec![0; FIELD_BYTES.saturating_sub(hash.len())], hash].concat();
         key.verify_prehash(&padded, &signature).map_err(|_| InvalidSignature)

@@ -1,4 +1,4 @@
-//! The algorithms under TLS: those of ring, and ECDSA over the curve P-521, which ring has not. Any thread.
+//! The algorithms under TLS: those of ring, and ECDSA over the curve P-521, which ring does not have. Any thread.
 
 use std::sync::{Arc, LazyLock};
 
@@ -11,12 +11,12 @@ use crate::p521_keys::{P521_SHA256, P521_SHA384, P521_SHA512, P521Key};
 
 type Algorithm = &'static dyn SignatureVerificationAlgorithm;
 
-/// ring's algorithms and ours behind them, made once.
+/// The algorithms of ring, and behind them those of this crate, made once.
 static ALGORITHMS: LazyLock<WebPkiSupportedAlgorithms> = LazyLock::new(|| {
     let of_ring = ring::default_provider().signature_verification_algorithms;
     let own: [Algorithm; 3] = [P521_SHA512, P521_SHA384, P521_SHA256];
     let all: Vec<Algorithm> = of_ring.all.iter().copied().chain(own).collect();
-    // Under TLS 1.2 the hash says nothing of the curve.
+    // Under TLS 1.2 the signature scheme names the hash and not the curve.
     let more = |scheme| match scheme {
         SignatureScheme::ECDSA_NISTP384_SHA384 => Some(P521_SHA384 as Algorithm),
         SignatureScheme::ECDSA_NISTP256_SHA256 => Some(P521_SHA256 as Algorithm),
@@ -31,7 +31,7 @@ static ALGORITHMS: LazyLock<WebPkiSupportedAlgorithms> = LazyLock::new(|| {
     WebPkiSupportedAlgorithms { all: Vec::leak(all), mapping: Vec::leak(mapping) }
 });
 
-/// The algorithms that are used and taken.
+/// Returns the provider of the algorithms that this program uses and accepts.
 pub fn provider() -> CryptoProvider {
     CryptoProvider { signature_verification_algorithms: *ALGORITHMS, key_provider: &Keys, ..ring::default_provider() }
 }

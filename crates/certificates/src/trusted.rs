@@ -1,6 +1,6 @@
 //! The certificates that are believed, and the decisions that follow from them without the TLS library.
 //!
-//! They are given by the user, or are the system's. Any thread.
+//! The user has given them, or they are the system's. Any thread.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ impl Default for Trusted {
 }
 
 impl Trusted {
-    /// None yet.
+    /// Returns an empty set.
     pub fn new() -> Self {
         Self::default()
     }
@@ -34,7 +34,7 @@ impl Trusted {
     /// Believes a certificate that the user has named, and the certificates that it has signed.
     ///
     /// # Errors
-    /// It is no certificate.
+    /// If the bytes are no certificate.
     pub fn add(&mut self, certificate: CertificateDer<'static>) -> Result<(), Error> {
         self.roots.add(certificate.clone())?;
         self.given.push(certificate);
@@ -79,7 +79,7 @@ impl Trusted {
         Some(Err(CertificateError::UnknownIssuer.into()))
     }
 
-    /// Returns whether a certificate that the user has given and that is valid at `now` has signed that one.
+    /// Returns whether the user has given a certificate that is valid at `now` and has signed this one.
     fn has_signed(&self, certificate: &Certificate, now: UnixTime, algorithms: &WebPkiSupportedAlgorithms) -> bool {
         let issuers = self.given.iter().filter_map(Certificate::read);
         issuers

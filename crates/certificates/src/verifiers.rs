@@ -52,18 +52,18 @@ macro_rules! verify_handshakes {
     };
 }
 
-/// Looks at the certificates of servers.
+/// Verifies the certificates of servers.
 #[derive(Debug)]
 pub struct Servers {
     trusted: Trusted,
-    /// None where none are trusted.
+    /// The TLS library's verifier; none if no certificates are trusted.
     webpki: Option<Arc<WebPkiServerVerifier>>,
     algorithms: WebPkiSupportedAlgorithms,
     names: Names,
 }
 
 impl Servers {
-    /// Believes those that are trusted and those that they have signed.
+    /// Returns a verifier that believes the trusted certificates and those that they have signed.
     pub fn new(trusted: Trusted, provider: Arc<CryptoProvider>, names: Names) -> Self {
         let algorithms = provider.signature_verification_algorithms;
         let webpki = WebPkiServerVerifier::builder_with_provider(trusted.roots(), provider).build().ok();
@@ -107,7 +107,7 @@ impl ServerCertVerifier for Servers {
             return Ok(ServerCertVerified::assertion());
         }
         let webpki = self.webpki.as_ref().ok_or(CertificateError::UnknownIssuer)?;
-        // The name is looked at last, when everything else was found good.
+        // The name is checked last, after all other checks have passed.
         match webpki.verify_server_cert(certificate, intermediates, name, ocsp_response, now) {
             Err(Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
@@ -119,7 +119,7 @@ impl ServerCertVerifier for Servers {
     verify_handshakes!();
 }
 
-/// Looks at the certificates of clients.
+/// Verifies the certificates of clients.
 #[derive(Debug)]
 pub struct Clients {
     trusted: Trusted,
@@ -128,10 +128,11 @@ pub struct Clients {
 }
 
 impl Clients {
-    /// Believes those that are trusted and those that they have signed; `is_optional` also has clients without one come in.
+    /// Returns a verifier that believes the trusted certificates and those that they have signed. With `is_optional`, clients
+    /// without a certificate are accepted too.
     ///
     /// # Errors
-    /// None are trusted.
+    /// If no certificates are trusted.
     pub fn new(trusted: Trusted, provider: Arc<CryptoProvider>, is_optional: bool) -> Result<Self, String> {
         let algorithms = provider.signature_verification_algorithms;
         let builder = WebPkiClientVerifier::builder_with_provider(trusted.roots(), provider);
@@ -173,7 +174,7 @@ pub struct AnyServer {
 }
 
 impl AnyServer {
-    /// With the algorithms of this provider.
+    /// Returns a verifier with the algorithms of this provider.
     pub fn new(provider: &CryptoProvider) -> Self {
         Self { algorithms: provider.signature_verification_algorithms }
     }

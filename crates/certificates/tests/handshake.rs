@@ -1,4 +1,4 @@
-//! Handshakes in memory, between rustls's two ends, with certificates as OpenSSL makes them when it is told little.
+//! Handshakes in memory, between rustls's two ends, with certificates as OpenSSL makes them with few options.
 //!
 //! The files in `pems` were made by OpenSSL 3.0 for a hundred years: `authority` and `p521-authority` by `req -x509`, `alone`
 //! too, which is its own authority; `old` and `alone-old` by `x509 -req` without extensions, so that they are of version 1;
@@ -34,7 +34,7 @@ fn trusted(names: &[&str]) -> Trusted {
     trusted
 }
 
-/// A clock that stands long after every certificate's time.
+/// A clock that stands long after the end of every certificate's validity.
 #[derive(Debug)]
 struct Late;
 
@@ -160,7 +160,7 @@ fn nobody_else_is_believed() {
         assert!(client.meets(name, &[authority]).is_err_and(|error| error.contains("UnknownIssuer")), "{name}");
     }
     assert!(CLIENT.meets("named", &[]).is_err_and(|error| error.contains("UnknownIssuer")), "none are trusted");
-    // One that was signed by another under the same name, and an authority that is a server itself.
+    // A certificate that was signed by another one of the same name, and an authority that is a server itself.
     let refused = Client { trusts: &["old"], ..CLIENT }.meets("alone", &[]).expect_err("it is not trusted");
     assert!(refused.contains("CaUsedAsEndEntity: the server's certificate is an authority's own"), "{refused}");
 }

@@ -27,7 +27,7 @@ pub(crate) enum Shape {
 /// A field of a struct, or a word of an enum.
 pub(crate) struct Part {
     pub(crate) ident: Ident,
-    /// Its name where it travels, as a literal.
+    /// The name in requests and replies, as a literal.
     pub(crate) name: String,
     /// True if the value may be missing where the type is read.
     pub(crate) has_default: bool,
@@ -138,7 +138,7 @@ fn words(body: TokenStream, name: &Ident) -> Result<Vec<Part>, Failure> {
         if said.has_default {
             return Err(Failure::at(said.place.unwrap_or_else(|| ident.span()), "a word cannot be missing"));
         }
-        // A number that the variant has does not travel.
+        // The variant's discriminant has no meaning in requests and replies.
         let behind = tokens.up_to_comma();
         if matches!(behind.first(), Some(TokenTree::Group(_))) {
             let message = "an enum travels as one word, so its variants have no fields (JSON has: `sleeve::Json`)";

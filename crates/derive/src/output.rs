@@ -20,7 +20,7 @@ pub(crate) fn from_reply(input: &Input) -> Result<TokenStream, Failure> {
     }
 }
 
-/// `ToArgs`.
+/// Writes `ToArgs`.
 pub(crate) fn to_args(input: &Input) -> Result<TokenStream, Failure> {
     let body = match &input.shape {
         Shape::Fields(fields) => {
@@ -38,7 +38,7 @@ pub(crate) fn to_args(input: &Input) -> Result<TokenStream, Failure> {
     Ok(written(input, "::sleeve::ToArgs", body))
 }
 
-/// `ToArgs` and `ToArg`.
+/// Writes `ToArgs` and `ToArg`.
 pub(crate) fn to_arg(input: &Input) -> Result<TokenStream, Failure> {
     let body = match &input.shape {
         Shape::Fields(_) => {
@@ -59,7 +59,7 @@ fn word(words: &[Part]) -> TokenStream {
     here(&format!("request.word(match self {{ {arms} }});"))
 }
 
-/// `ToArgs` with this body, for parameters that have `bound`.
+/// Writes `ToArgs` with this body, for parameters that have `bound`.
 fn written(input: &Input, bound: &str, body: TokenStream) -> TokenStream {
     let head = here("fn write_to(&self, request: &mut ::sleeve::Request)");
     implemented(input, "::sleeve::ToArgs", bound, with_body(head, body))
@@ -122,7 +122,7 @@ fn word_from_reply(input: &Input, words: &[Part]) -> TokenStream {
     implemented(input, "::sleeve::FromReply", "::sleeve::FromReply", body)
 }
 
-/// The type's name as errors say it.
+/// Returns the type's name as error messages print it.
 fn plain(input: &Input) -> String {
     let name = input.name.to_string();
     name.strip_prefix("r#").unwrap_or(&name).to_owned()

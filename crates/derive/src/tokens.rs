@@ -6,7 +6,7 @@ use proc_macro::{Delimiter, Ident, Span, TokenStream, TokenTree};
 use std::iter::Peekable;
 use std::vec::IntoIter;
 
-/// Why nothing can be derived, and where that stands.
+/// The reason why nothing can be derived, and its place in the source.
 pub(crate) struct Failure {
     message: String,
     place: Span,
@@ -17,7 +17,7 @@ impl Failure {
         Self { message: message.into(), place }
     }
 
-    /// The error as the compiler reports it.
+    /// Returns the error as the compiler reports it.
     pub(crate) fn into_tokens(self) -> TokenStream {
         placed(&format!("::core::compile_error!({:?});", self.message), self.place)
     }
@@ -154,7 +154,7 @@ impl Tokens {
     }
 }
 
-/// Tokens as the code that they were.
+/// Returns the source text of tokens.
 pub(crate) fn code(tokens: impl IntoIterator<Item = TokenTree>) -> String {
     tokens.into_iter().collect::<TokenStream>().to_string()
 }

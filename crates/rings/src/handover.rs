@@ -1,4 +1,4 @@
-//! Memory goes from the server to the client over their Unix socket: as a descriptor beside the bytes of a reply.
+//! The handover of the memory from the server to the client over their Unix socket: a descriptor beside the bytes of a reply.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -12,7 +12,7 @@ use rustix::net::{
 /// Sends bytes, and with the first of them a descriptor.
 ///
 /// # Errors
-/// The kernel does not take all of them at once, or the peer has gone.
+/// If the kernel does not take all of them at once, or the peer has gone.
 pub fn send(socket: impl AsFd, bytes: &[u8], file: &OwnedFd) -> io::Result<()> {
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = SendAncillaryBuffer::new(&mut room);
@@ -30,7 +30,7 @@ pub fn send(socket: impl AsFd, bytes: &[u8], file: &OwnedFd) -> io::Result<()> {
 /// Receives the bytes that have arrived, and a descriptor if one came with them. Returns 0 bytes when the peer has closed.
 ///
 /// # Errors
-/// Nothing has arrived, or the connection is broken.
+/// If nothing has arrived, or the connection is broken.
 pub fn receive(socket: impl AsFd, room: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
     // If the peer sends more than one descriptor, the kernel closes the others, so that none leaks into this process.
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

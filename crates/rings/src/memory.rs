@@ -16,7 +16,7 @@ use crate::side::{capacity_of, words_for};
 /// The largest rings that a client accepts from a server, in bytes. The client maps the size that the server names.
 const CAPACITY_MAX: usize = 64 * 1024 * 1024;
 
-/// Seals that fix the size of the file, and the set of seals itself.
+/// The seals of the file: its size is fixed, and no seals can be added.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
 /// Fresh memory for two rings, and the descriptor by which it is handed on.
@@ -77,7 +77,8 @@ impl Memory {
     /// Maps memory that another process has handed out.
     ///
     /// # Errors
-    /// It is none of [`Memory::create`]: its size could change, or is not that of two rings; or the kernel refuses.
+    /// If the memory was not made by [`Memory::create`]: its size could change, or is not that of two rings. Or if the kernel
+    /// refuses.
     pub fn open(file: &OwnedFd) -> io::Result<Self> {
         let refused =
             |what| io::Error::new(io::ErrorKind::InvalidData, format!("the shared memory of the server {what}"));

@@ -9,7 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-/// Looks between two at the clock.
+/// The number of looks at the ring between two looks at the clock.
 const LOOKS_A_CLOCK: u32 = 32;
 
 /// The cap on the count of failed polls: after n failed polls in a row, 2^n - 1 waits pass without a poll.
@@ -18,7 +18,7 @@ const FAILURES_MAX: u32 = 8;
 /// The history that decides whether polling pays.
 #[derive(Debug)]
 pub struct Patience {
-    /// The longest look.
+    /// The longest duration of a poll.
     max: Duration,
     /// True if the last wait began with a poll.
     has_looked: bool,
@@ -40,7 +40,7 @@ impl Patience {
         self.max = max;
     }
 
-    /// Begins a wait; none where no look is likely to pay.
+    /// Begins a wait, with a poll if one is likely to pay.
     #[inline]
     pub fn begin(&mut self) -> Option<Watch> {
         let has_found = std::mem::take(&mut self.has_found);
@@ -56,7 +56,7 @@ impl Patience {
         Some(Watch { max: self.max, until: None, looks: 0 })
     }
 
-    /// Looking has found something.
+    /// Notes that the poll has found something.
     #[inline]
     pub fn found(&mut self) {
         self.has_found = true;
@@ -67,13 +67,13 @@ impl Patience {
 #[derive(Debug)]
 pub struct Watch {
     max: Duration,
-    /// Known from the first look at the clock.
+    /// The end of the poll, set at the first look at the clock.
     until: Option<Instant>,
     looks: u32,
 }
 
 impl Watch {
-    /// Pauses a moment; whether to look once more.
+    /// Pauses a moment, and returns whether to look once more.
     #[inline]
     pub fn goes_on(&mut self) -> bool {
         std::hint::spin_loop();

@@ -82,20 +82,20 @@ impl Place {
         &memory.words()[self.start + word]
     }
 
-    /// The words of bytes, and which of them a position is in.
+    /// Returns the words that hold bytes, and the index of the word of a position.
     fn bytes<M: Words>(self, memory: &M, position: u64) -> (&[AtomicU64], usize) {
         let first = self.start + HEAD_WORDS;
         (&memory.words()[first..=first + self.mask], (position / WORD as u64) as usize & self.mask)
     }
 }
 
-/// Rings if the other side has said that it sleeps: takes the word back and says that the bell is due.
+/// Returns whether the other side has announced its sleep, and takes the announcement back: the caller then rings the bell.
 fn must_ring(sleeps: &AtomicU64) -> bool {
     fence(SeqCst);
     sleeps.load(Relaxed) != 0 && sleeps.swap(0, AcqRel) != 0
 }
 
-/// Says that this side is about to sleep.
+/// Announces that this side is about to sleep.
 fn say_so(sleeps: &AtomicU64) {
     sleeps.store(1, Relaxed);
     fence(SeqCst);
@@ -146,11 +146,11 @@ impl<M: Words> Writer<M> {
         must_ring(self.place.head(&self.memory, READER_SLEEPS))
     }
 
-    /// Says that this side waits for room. True where there is none: the reader rings when it has taken half of the ring. False
-    /// where there is room by now.
+    /// Announces that this side waits for room. Returns true if there is none: the reader rings when it has taken half of the
+    /// ring. Returns false if there is room by now.
     ///
     /// # Errors
-    /// As [`Writer::write`].
+    /// Those of [`Writer::write`].
     pub fn wait_for_room(&mut self) -> Result<bool, Broken> {
         let waits = self.place.head(&self.memory, WRITER_WAITS);
         say_so(waits);
@@ -166,7 +166,7 @@ impl<M: Words> Writer<M> {
         self.place.capacity() - (self.written - self.taken)
     }
 
-    /// Looks how far the reader has come.
+    /// Reads the reader's shared position.
     fn look(&mut self) -> Result<(), Broken> {
         let taken = self.place.head(&self.memory, TAKEN).load(Acquire);
         if taken < self.taken || taken > self.written {
@@ -219,7 +219,7 @@ pub struct Reader<M> {
     asked: u64,
     /// True from the reader's announcement that it sleeps until it takes that back.
     is_asleep: bool,
-    /// The writer has rung since that was asked last, or is about to.
+    /// True if the writer has rung since this was last asked, or is about to ring.
     was_rung: bool,
 }
 
@@ -233,11 +233,11 @@ impl<M: Words> Reader<M> {
         Self { memory, place, taken: 0, written: 0, asked: 0, is_asleep: false, was_rung: false }
     }
 
-    /// Takes as many bytes as there are and as there is room for; how many. Whether the writer is to be rung is said by
-    /// [`Reader::must_ring`].
+    /// Takes as many bytes as are there and fit into `room`, and returns their number. Afterwards the caller asks
+    /// [`Reader::must_ring`] whether to ring the writer.
     ///
     /// # Errors
-    /// The writer says that it has written more than fits, or less than it had.
+    /// If the writer says that it has written more than fits, or less than it had.
     #[inline]
     pub fn read(&mut self, room: &mut [u8]) -> Result<usize, Broken> {
         if self.written - self.taken < room.len() as u64 {
@@ -279,11 +279,11 @@ impl<M: Words> Reader<M> {
         must_ring(self.place.head(&self.memory, WRITER_WAITS))
     }
 
-    /// Says that this side is about to sleep. True where nothing is left to be taken: the writer rings when there is. False
-    /// where something has come by now, and this side stays awake.
+    /// Announces that this side is about to sleep. Returns true if no bytes are left: the writer rings when there are some.
+    /// Returns false if bytes have arrived by now, and this side stays awake.
     ///
     /// # Errors
-    /// As [`Reader::read`].
+    /// Those of [`Reader::read`].
     #[inline]
     pub fn fall_asleep(&mut self) -> Result<bool, Broken> {
         if !self.is_asleep {
@@ -297,7 +297,7 @@ impl<M: Words> Reader<M> {
         Ok(true)
     }
 
-    /// Takes back that it sleeps: the writer need not ring.
+    /// Takes back the announcement of a sleep: the writer need not ring.
     #[inline]
     pub fn wake_up(&mut self) {
         if std::mem::take(&mut self.is_asleep) {
@@ -312,7 +312,7 @@ impl<M: Words> Reader<M> {
         std::mem::take(&mut self.was_rung)
     }
 
-    /// Looks how far the writer has come.
+    /// Reads the writer's shared position.
     #[inline]
     fn look(&mut self) -> Result<(), Broken> {
         let written = self.place.head(&self.memory, WRITTEN).load(Acquire);

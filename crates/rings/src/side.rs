@@ -5,9 +5,9 @@ use crate::ring::{HEAD_WORDS, Reader, Words, Writer};
 /// The two sides of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// The side that handed out the memory.
+    /// The side that has created the memory.
     Server,
-    /// Was given it.
+    /// The side that was given the memory.
     Client,
 }
 
@@ -22,10 +22,10 @@ pub fn capacity_of(words: usize) -> Option<usize> {
     (words.is_multiple_of(2) && count.is_power_of_two()).then_some(count * size_of::<u64>())
 }
 
-/// The ends of a pair of rings that belong to one side. The memory holds nothing yet but zeros.
+/// Returns the ends of a pair of rings that belong to one side. The memory is fresh: it holds zeros only.
 ///
 /// # Panics
-/// The memory is not as long as [`words_for`] says of some capacity.
+/// If the length of the memory is not a result of [`words_for`].
 pub fn ends<M: Words + Clone>(memory: M, role: Role) -> (Writer<M>, Reader<M>) {
     let all = memory.words().len();
     let count = capacity_of(all).expect("two rings") / size_of::<u64>();

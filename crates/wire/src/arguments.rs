@@ -31,7 +31,7 @@ pub struct Args<'a> {
 }
 
 impl<'a> Args<'a> {
-    /// Arguments that lie in `buf` at `spans`. A span that leaves the buffer reads as missing ([`Args::get`]).
+    /// Returns the arguments that lie in `buf` at `spans`. A span beyond the buffer reads as missing ([`Args::get`]).
     pub fn new(buf: &'a [u8], spans: &'a [Span]) -> Self {
         Args { buf, spans }
     }
@@ -131,7 +131,8 @@ impl<'a> Args<'a> {
 
 const LINE_END: &[u8; 2] = b"\r\n";
 
-/// Bytes that are compared at once: the first lines of most requests are as long, the others begin behind another argument.
+/// The number of bytes that are compared at once: the first lines of most requests have this length, and the lines of the
+/// other arguments end with the end of the argument before.
 const WORD: usize = size_of::<u64>();
 
 /// Returns where the first two lines of a request of `count` arguments begin, if they are right before the first one.

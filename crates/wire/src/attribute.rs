@@ -29,7 +29,7 @@ fn skip_one(bytes: &[u8]) -> Option<&[u8]> {
     let pairs = parse_integer(bytes.get(1..end)?)?;
     let mut rest = bytes.get(end + 2..)?;
     for _ in 0..pairs.checked_mul(2)? {
-        // Each takes bytes, so a claim beyond them ends here.
+        // Each frame takes bytes, so a count beyond the bytes that arrived ends the loop here.
         let length = Scanner::new().scan(rest).ok()??;
         rest = rest.get(length..)?;
     }

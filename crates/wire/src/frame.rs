@@ -87,8 +87,8 @@ impl Scanner {
         Ok(Some(length))
     }
 
-    /// Returns how long the frame that `buffer` starts with is at least, in bytes: by the bytes of it that have arrived, and
-    /// by the lengths that it claims. Call it behind a [`scan`](Scanner::scan) of the same bytes that has returned `None`.
+    /// Returns the least length in bytes of the frame that `buffer` starts with: by the bytes of it that have arrived, and by
+    /// the lengths that it claims. Called after a [`scan`](Scanner::scan) of the same bytes that has returned `None`.
     #[cold]
     pub fn length_min(&self, buffer: &[u8]) -> u64 {
         let next = match read_head(buffer, self.position, self.searched) {
@@ -130,7 +130,7 @@ fn read_head(buffer: &[u8], position: usize, searched: usize) -> Result<Option<H
         return Ok(Some(Head { kind, line_end: position + 2, body: position + 4, content }));
     }
     let Some((&kind, _)) = rest.split_first() else { return Ok(None) };
-    // One byte is searched again, because a '\r' may have been the last byte that had arrived.
+    // The last byte that was searched is searched again, because it may have been a '\r' without its '\n'.
     let from = searched.saturating_sub(1).max(1);
     let Some(found) = rest.get(from..).and_then(|bytes| bytes.iter().position(|&byte| byte == b'\r')) else {
         known_type(kind)?;
@@ -172,7 +172,7 @@ fn read_content(kind: u8, line: &[u8]) -> Result<Content, FrameError> {
     }
 }
 
-/// Returns the content of a frame by its length, which is `None` for a null, and means nothing for a kind without one.
+/// Returns the content of a frame by its length. The length is `None` for a null, and has no meaning for a kind without one.
 #[inline]
 fn announced(kind: u8, length: Option<u64>) -> Result<Content, FrameError> {
     match (kind, length) {
@@ -220,8 +220,9 @@ fn bulk_end(buffer: &[u8], body: usize, length: usize) -> Result<Option<usize>, 
     }
 }
 
-/// Reads the usual reply at once: where `buffer` starts with a whole bulk string of less than 100 bytes, returns how many
-/// bytes stand in front of its text, and how long the frame is. None says nothing: [`Scanner`] knows.
+/// Reads the usual reply at once: if `buffer` starts with a whole bulk string of less than 100 bytes, returns the number of
+/// bytes in front of its text, and the length of the frame. If it returns none, the frame may still be whole: [`Scanner`]
+/// decides.
 #[inline]
 pub fn short_bulk(buffer: &[u8]) -> Option<(usize, usize)> {
     let digit = |byte: u8| usize::from(byte - b'0');
@@ -242,13 +243,13 @@ pub enum Frame<'a> {
     Simple(&'a [u8]),
     /// `-` or `!`: an error, its code first.
     Error(&'a [u8]),
-    /// `:`
+    /// `:`: an integer.
     Integer(i64),
     /// `$`: any bytes.
     Bulk(&'a [u8]),
     /// `_`, or the null string and null array of RESP2.
     Null,
-    /// `#`
+    /// `#`: a boolean.
     Boolean(bool),
     /// `,`: the text as it was sent, which [`parse_double`] reads.
     Double(&'a [u8]),
@@ -261,9 +262,9 @@ pub enum Frame<'a> {
         /// The text without its format.
         text: &'a [u8],
     },
-    /// `*`
+    /// `*`: an array.
     Array(Items<'a>),
-    /// `~`
+    /// `~`: a set.
     Set(Items<'a>),
     /// `%`: keys and values in turn, so an even number of items.
     Map(Items<'a>),
@@ -325,7 +326,7 @@ impl<'a> Iterator for Walk<'a> {
     }
 }
 
-/// Returns the frame that `buffer` starts with, an aggregate without its elements, and where the next begins.
+/// Returns the frame that `buffer` starts with, an aggregate without its elements, and the offset of the next frame.
 fn step(buffer: &[u8]) -> Result<(Frame<'_>, usize), FrameError> {
     let mut start = 0;
     loop {
@@ -428,7 +429,7 @@ fn line_frame(kind: u8, line: &[u8]) -> Result<Frame<'_>, FrameError> {
         },
         b',' => parse_double(line).map(|_| Frame::Double(line)).ok_or(FrameError::BadNumber),
         b'(' => Ok(Frame::BigNumber(line)),
-        // `_`, and the null forms of strings and aggregates.
+        // A null: `_`, or the null forms of strings and aggregates.
         _ => Ok(Frame::Null),
     }
 }
@@ -469,7 +470,7 @@ pub fn parse_integer(text: &[u8]) -> Option<i64> {
         if digit > 9 {
             return None;
         }
-        // Built downwards, because the smallest i64 has no positive twin.
+        // The value is built as a negative number, because the smallest i64 has no positive counterpart.
         value = value.checked_mul(10)?.checked_sub(i64::from(digit))?;
     }
     if negative { Some(value) } else { value.checked_neg() }

@@ -80,11 +80,11 @@ pub struct Argument {
     pub name: Cow<'static, str>,
     /// The argument's kind.
     pub kind: Kind,
-    /// The word that precedes it, or that it is.
+    /// The word that precedes the argument, or, for a token by itself, the word that it is.
     pub token: Option<&'static str>,
     /// For a key, or a pattern of keys: the number of its key specification.
     pub key_spec: Option<u8>,
-    /// The version of Redis that brought it, when later than the command's.
+    /// The version of Redis that brought the argument, if later than the command's.
     pub since: Option<&'static str>,
     /// The version of Redis since which it is deprecated.
     pub deprecated_since: Option<&'static str>,
@@ -127,7 +127,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Goes over `mark` if it comes next.
+    /// Skips `mark` if it comes next, and returns whether it did.
     fn take(&mut self, mark: &str) -> bool {
         let after = self.rest.strip_prefix(mark);
         self.rest = after.unwrap_or(self.rest);
@@ -142,7 +142,7 @@ impl Reader {
         word
     }
 
-    /// Items up to the end of the text or of the group.
+    /// Reads the items up to the end of the text or of the group.
     fn sequence(&mut self) -> Option<Vec<Argument>> {
         let mut items = Vec::new();
         loop {

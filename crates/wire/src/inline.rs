@@ -39,7 +39,7 @@ pub fn split(line: &[u8], out: &mut Vec<u8>, spans: &mut Vec<Span>) -> bool {
     }
 }
 
-/// C's `isspace` in the C locale.
+/// Returns whether C's `isspace` is true for the byte in the C locale.
 fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | 0x0b | 0x0c | b'\r')
 }

@@ -30,7 +30,7 @@ pub struct LongDouble {
     exponent: i32,
 }
 
-/// A number on its way to being rounded: `significand * 2^exponent`, and a bit more when `sticky`.
+/// A number before it is rounded: `significand * 2^exponent`, or a little more if `sticky`.
 #[derive(Clone, Copy)]
 struct Unrounded {
     significand: u128,
@@ -39,7 +39,7 @@ struct Unrounded {
 }
 
 impl LongDouble {
-    /// Zero.
+    /// The number zero.
     pub const ZERO: LongDouble = LongDouble { negative: false, significand: 0, exponent: 0 };
     /// The number one.
     pub const ONE: LongDouble = LongDouble { negative: false, significand: 1 << 63, exponent: -63 };
@@ -177,7 +177,7 @@ pub(crate) fn parse_hexadecimal_f64(magnitude: &[u8]) -> Option<f64> {
     Some(significand as f64 * 2f64.powi(half) * 2f64.powi(exponent - half))
 }
 
-/// `inf` and `infinity` in any case, without sign.
+/// Returns whether the word is `inf` or `infinity` in any case, without sign.
 pub(crate) fn is_infinity(word: &[u8]) -> bool {
     word.eq_ignore_ascii_case(b"inf") || word.eq_ignore_ascii_case(b"infinity")
 }
@@ -209,7 +209,7 @@ impl Unrounded {
     }
 }
 
-/// `value >> shift`, and whether a one was lost.
+/// Returns `value >> shift`, and whether a one was lost.
 fn shift_right(value: u128, shift: u32) -> (u128, bool) {
     match value.checked_shr(shift) {
         Some(kept) => (kept, kept << shift != value),
@@ -217,7 +217,7 @@ fn shift_right(value: u128, shift: u32) -> (u128, bool) {
     }
 }
 
-/// `value / 2^shift`, to nearest, ties to even; `sticky` says that the value is a bit more than it seems.
+/// Returns `value / 2^shift`, to nearest, ties to even; `sticky` says that the value is a little more than its bits.
 fn round_shift(value: u128, shift: u32, sticky: bool) -> u128 {
     if shift == 0 {
         return value;

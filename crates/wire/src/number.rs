@@ -44,7 +44,7 @@ const fn pairs() -> [u8; 200] {
     table
 }
 
-/// An integer as text, on the stack.
+/// The text of an integer, on the stack.
 #[derive(Clone, Copy)]
 pub struct Digits {
     bytes: [u8; INTEGER_LEN_MAX],

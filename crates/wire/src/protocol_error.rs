@@ -1,15 +1,15 @@
-//! The ways in which a peer's bytes can fail to be a request, in Redis's words but for that of TLS, or a reply. Pure data; any
+//! The errors of a peer's bytes that are no request (in Redis's words, but for that of TLS) or no reply. Pure data; any
 //! thread.
 
 use std::borrow::Cow;
 use std::fmt;
 
-/// Why a peer's bytes cannot be read on. The connection is of no more use after it.
+/// The reason why a peer's bytes cannot be parsed any further. The connection is of no use after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtocolError {
-    /// The number after `*` is none, or too large.
+    /// The text after `*` is no number, or the number is too large.
     InvalidMultibulkLength,
-    /// The number after `$` is none, is negative or too large.
+    /// The text after `$` is no number, or the number is negative or too large.
     InvalidBulkLength,
     /// An argument began with this byte instead of `$`.
     ExpectedDollar(u8),
@@ -48,7 +48,8 @@ impl ProtocolError {
     }
 }
 
-/// A line end cannot stand in an error reply; Redis puts a space for it.
+/// Returns the text for [`ProtocolError::ExpectedDollar`]. An error reply cannot hold a line end; Redis writes a space for
+/// it.
 fn expected_dollar(got: u8) -> Vec<u8> {
     let shown = if matches!(got, b'\r' | b'\n') { b' ' } else { got };
     [b"Protocol error: expected '$', got '", [shown].as_slice(), b"'"].concat()
@@ -62,19 +63,19 @@ impl fmt::Display for ProtocolError {
 
 impl std::error::Error for ProtocolError {}
 
-/// Why bytes are not a reply.
+/// The reason why bytes are not a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FrameError {
     /// The first byte of a frame names no known type.
     UnknownType(u8),
-    /// A length or a number is not one, or is out of bounds.
+    /// A length or a number cannot be parsed, or is out of bounds.
     BadNumber,
     /// A line is longer than the limit or holds a carriage return that ends nothing.
     BadLine,
     /// A bulk string is not followed by `\r\n`, or a verbatim string has no format.
     BadBulk,
-    /// The bytes end inside the frame. Only decoding says so; the scanner asks for more instead.
+    /// The bytes end inside the frame. Only the decoder reports this; the scanner asks for more bytes instead.
     Truncated,
 }
 

@@ -55,32 +55,32 @@ impl<'a> Writer<'a> {
         self.protocol == Protocol::Resp3
     }
 
-    /// `+OK`.
+    /// Writes `+OK`.
     #[inline]
     pub fn ok(&mut self) {
         self.out.extend_from_slice(b"+OK\r\n");
     }
 
-    /// `+PONG`.
+    /// Writes `+PONG`.
     #[inline]
     pub fn pong(&mut self) {
         self.out.extend_from_slice(b"+PONG\r\n");
     }
 
-    /// `+QUEUED`.
+    /// Writes `+QUEUED`.
     #[inline]
     pub fn queued(&mut self) {
         self.out.extend_from_slice(b"+QUEUED\r\n");
     }
 
-    /// A simple string (`+text`).
+    /// Writes a simple string (`+text`).
     #[inline]
     pub fn simple(&mut self, text: &str) {
         self.out.push(b'+');
         self.push_line(text.as_bytes());
     }
 
-    /// An error (`-text`): the code first, as in `ERR syntax error`.
+    /// Writes an error (`-text`): the code first, as in `ERR syntax error`.
     pub fn error(&mut self, text: impl AsRef<[u8]>) {
         self.out.push(b'-');
         self.push_line(text.as_ref());
@@ -98,13 +98,13 @@ impl<'a> Writer<'a> {
         self.out.extend_from_slice(b"\r\n");
     }
 
-    /// An integer (`:n`).
+    /// Writes an integer (`:n`).
     #[inline]
     pub fn integer(&mut self, value: i64) {
         self.header(b':', value);
     }
 
-    /// A bulk string.
+    /// Writes a bulk string.
     #[inline]
     pub fn bulk(&mut self, bytes: &[u8]) {
         self.bulk_header(bytes.len());
@@ -112,38 +112,38 @@ impl<'a> Writer<'a> {
         self.out.extend_from_slice(b"\r\n");
     }
 
-    /// Several bulk strings.
+    /// Writes several bulk strings.
     #[inline]
     pub fn bulks(&mut self, all: &[&[u8]]) {
         all.iter().for_each(|bytes| self.bulk(bytes));
     }
 
-    /// The head of a bulk string of `len` bytes; the bytes and `\r\n` ([`Writer::bulk_end`]) are the caller's to add.
+    /// Writes the head of a bulk string of `len` bytes; the caller adds the bytes and `\r\n` ([`Writer::bulk_end`]).
     #[inline]
     pub fn bulk_header(&mut self, len: usize) {
         self.header(b'$', len as i64);
     }
 
-    /// The line end after the bytes of a bulk string.
+    /// Writes the line end after the bytes of a bulk string.
     #[inline]
     pub fn bulk_end(&mut self) {
         self.out.extend_from_slice(b"\r\n");
     }
 
-    /// An integer as a bulk string.
+    /// Writes an integer as a bulk string.
     #[inline]
     pub fn bulk_integer(&mut self, value: i64) {
         self.bulk(number::Digits::new(value).as_bytes());
     }
 
-    /// A double as a bulk string in either protocol.
+    /// Writes a double as a bulk string in either protocol.
     pub fn bulk_double(&mut self, value: f64) {
         let mut text = Vec::with_capacity(24);
         number::push_f64(&mut text, value);
         self.bulk(&text);
     }
 
-    /// A double: `,n` to RESP3, a bulk string to RESP2.
+    /// Writes a double: `,n` in RESP3, a bulk string in RESP2.
     pub fn double(&mut self, value: f64) {
         if self.resp3() {
             self.out.push(b',');
@@ -154,7 +154,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A double that is more exact than 64 bits, in decimal: `,n` to RESP3, a bulk string to RESP2.
+    /// Writes a double that is more exact than 64 bits, given in decimal: `,n` in RESP3, a bulk string in RESP2.
     pub fn double_text(&mut self, text: &[u8]) {
         if self.resp3() {
             self.out.push(b',');
@@ -164,7 +164,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// An integer beyond 64 bits, given in decimal: `(n` to RESP3, a bulk string to RESP2.
+    /// Writes an integer beyond 64 bits, given in decimal: `(n` in RESP3, a bulk string in RESP2.
     pub fn big_number(&mut self, digits: &str) {
         if self.resp3() {
             self.out.push(b'(');
@@ -186,7 +186,7 @@ impl<'a> Writer<'a> {
         self.out.extend_from_slice(if self.resp3() { b"_\r\n" } else { b"*-1\r\n" });
     }
 
-    /// A bulk string, or null when there is none.
+    /// Writes a bulk string, or null if there is none.
     #[inline]
     pub fn bulk_or_null(&mut self, bytes: Option<&[u8]>) {
         match bytes {
@@ -195,25 +195,25 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The head of an array of `len` elements.
+    /// Writes the head of an array of `len` elements.
     #[inline]
     pub fn array(&mut self, len: usize) {
         self.header(b'*', len as i64);
     }
 
-    /// The head of a map of `len` pairs; an array of twice as many elements to RESP2.
+    /// Writes the head of a map of `len` pairs; in RESP2, of an array of twice as many elements.
     #[inline]
     pub fn map(&mut self, len: usize) {
         if self.resp3() { self.header(b'%', len as i64) } else { self.header(b'*', 2 * len as i64) }
     }
 
-    /// The head of a set of `len` elements; an array to RESP2.
+    /// Writes the head of a set of `len` elements; in RESP2, of an array.
     #[inline]
     pub fn set(&mut self, len: usize) {
         self.header(if self.resp3() { b'~' } else { b'*' }, len as i64);
     }
 
-    /// The head of a push message of `len` elements; an array to RESP2.
+    /// Writes the head of a push message of `len` elements; in RESP2, of an array.
     #[inline]
     pub fn push(&mut self, len: usize) {
         self.header(if self.resp3() { b'>' } else { b'*' }, len as i64);
@@ -228,7 +228,7 @@ impl<'a> Writer<'a> {
         self.resp3()
     }
 
-    /// A boolean: `#t`/`#f` to RESP3, 1 or 0 to RESP2.
+    /// Writes a boolean: `#t`/`#f` in RESP3, 1 or 0 in RESP2.
     #[inline]
     pub fn boolean(&mut self, value: bool) {
         match (self.protocol, value) {
@@ -238,7 +238,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Text with its format (three letters: `txt`, `mkd`): `=` to RESP3, a bulk string to RESP2.
+    /// Writes text with its format (three letters: `txt`, `mkd`): `=` in RESP3, a bulk string in RESP2.
     pub fn verbatim(&mut self, format: &[u8; 3], text: &[u8]) {
         if !self.resp3() {
             return self.bulk(text);
@@ -262,7 +262,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The line is built backwards in a buffer, so that it is copied once.
+    /// Appends a line with a marker and a number. It is built backwards in a buffer, so that it is copied once.
     fn long_header(&mut self, marker: u8, value: i64) {
         const LINE_LEN_MAX: usize = number::INTEGER_LEN_MAX + 3;
         let mut line = [0; LINE_LEN_MAX];

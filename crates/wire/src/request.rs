@@ -462,10 +462,10 @@ impl Parser {
     }
 }
 
-/// A `*` or `$` line that does not end.
+/// The error of a `*` or `$` line that does not end within the limit.
 struct TooLong;
 
-/// Spans count in 32 bits.
+/// The largest length of a buffer in bytes: spans count in 32 bits.
 const BUFFER_LEN_MAX: usize = u32::MAX as usize;
 
 /// Reads the usual beginning of a multibulk, if it has arrived whole, name included: fewer than ten arguments, of which the
@@ -488,7 +488,7 @@ fn quick_length(buf: &[u8], pos: usize, marker: u8) -> Option<(i64, usize)> {
     let head: &[u8; 5] = buf.get(pos..)?.first_chunk()?;
     let word = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
     let (first, second) = (head[1].wrapping_sub(b'0'), head[2].wrapping_sub(b'0'));
-    // All but the digits is compared at once.
+    // All bytes but the digits are compared at once.
     if word & 0xffff_00ff == u32::from_le_bytes([marker, 0, b'\r', b'\n']) {
         return (first <= 9).then_some((i64::from(first), pos + 4));
     }

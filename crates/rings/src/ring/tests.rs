@@ -1,4 +1,4 @@
-//! The ring against a naive twin, against a hostile side, and between two threads that sleep.
+//! Tests of the ring: against a naive model, against a hostile side, and with two threads that sleep.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -123,7 +123,7 @@ fn positions_that_cannot_be_are_refused() {
     assert_eq!(reader.read(&mut [0; 64]), Err(Broken), "less than before");
 }
 
-/// Two threads that sleep only where they may: if a bell were lost, this would never end.
+/// Runs two threads that sleep only when they may: if a bell were lost, the test would never end.
 #[test]
 fn nobody_sleeps_beside_bytes_or_room() {
     let total = if cfg!(miri) { 200 } else { 300_000_u32 };
@@ -152,7 +152,7 @@ fn nobody_sleeps_beside_bytes_or_room() {
         let count = reader.read(&mut room).expect("the writer keeps to the rules");
         got.extend_from_slice(&room[..count]);
         if reader.must_ring() {
-            // It may have written its last and gone.
+            // The writer may have written its last bytes and ended.
             _ = ring_writer.send(());
         }
         if count == 0 && reader.fall_asleep().expect("the writer keeps to the rules") {

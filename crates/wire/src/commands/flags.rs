@@ -209,9 +209,9 @@ bit_set! {
         INSERT "insert"
         /// Removes data.
         DELETE "delete"
-        /// Named like a key, for routing, but none.
+        /// An argument that only routes the request, as a key would.
         NOT_KEY "not_key"
-        /// The specification does not find all keys.
+        /// The key specification does not find all keys.
         INCOMPLETE "incomplete"
         /// The arguments decide between flags; see [`super::keys::KeyUses`].
         VARIABLE_FLAGS "variable_flags"
@@ -227,9 +227,9 @@ pub enum OwnConnection {
     Transaction,
     /// The command changes the set of keys that the connection watches.
     Watch,
-    /// The user, the protocol, or whether the connection goes on.
+    /// The command changes the user, the protocol, or ends the connection.
     Greeting,
-    /// Messages that answer no request come from now on.
+    /// From this command on the server sends messages that answer no request.
     Messages,
     /// The command switches on or off the messages that tell the connection which offset is durable.
     Journal,
@@ -237,7 +237,7 @@ pub enum OwnConnection {
     Tracking,
     /// The command decides whether the server replies to the commands behind it.
     Silence,
-    /// Refers to the writes of this connection.
+    /// The command refers to the writes of its connection.
     Written,
 }
 
@@ -279,7 +279,7 @@ pub enum Group {
 }
 
 impl Group {
-    /// Returns whether its commands are about keys and their values, and change no state of the client.
+    /// Returns whether the group's commands are about keys and their values, and change no state of the client.
     pub(super) const fn is_of_data(self) -> bool {
         use Group::{Bitmap, Generic, Geo, Hash, HyperLogLog, List, Set, SortedSet, Stream, String};
         matches!(self, Bitmap | Geo | Generic | Hash | HyperLogLog | List | Stream | Set | SortedSet | String)

@@ -25,7 +25,7 @@ pub enum Begin {
     Index(u8),
     /// After this word, which is looked for from an argument on (from the end backwards when negative).
     Keyword(&'static str, i8),
-    /// Cannot be told.
+    /// No rule finds the beginning.
     Unknown,
 }
 
@@ -51,7 +51,7 @@ pub enum Find {
         /// Distance between keys.
         step: u8,
     },
-    /// Cannot be told.
+    /// No rule finds the keys.
     Unknown,
 }
 

@@ -24,8 +24,8 @@ impl KeySpec {
         let begin = match self.begin {
             Begin::Index(index) => usize::from(index),
             Begin::Keyword(word, from) => {
-                // A group, a consumer, a password or a key may be called as the word is, so the options of XREAD and
-                // MIGRATE are read in order.
+                // A group, a consumer, a password or a key may be equal to the word, so the options of XREAD and MIGRATE are
+                // read in order.
                 let begin = match word {
                     "STREAMS" => streams(args),
                     "KEYS" => migrated(args).filter(|_| args.get(3).is_some_and(<[u8]>::is_empty)),
@@ -34,7 +34,7 @@ impl KeySpec {
                 let Some(begin) = begin else { return Run::default() };
                 begin
             }
-            // Of the keys that no position tells, the one that SORT overwrites can be found all the same.
+            // The specification finds no keys, but the key that SORT overwrites can be found by its options.
             Begin::Unknown if self.flags.contains(KeyFlags::OW) => match sort_destination(args) {
                 Some(index) => return Run { start: index, end: index + 1, step: 1 },
                 None => return Run::default(),
@@ -52,7 +52,7 @@ impl KeySpec {
                 let keys = args.get(begin + usize::from(count)).and_then(number::parse_i64).unwrap_or(0);
                 let keys = usize::try_from(keys).unwrap_or(0);
                 let end = start.saturating_add(keys.saturating_mul(usize::from(step)));
-                // Where more are counted than there are, the command is wrong, and none of them is touched.
+                // If the count is larger than the number of arguments, the request is wrong, and touches no key.
                 if end > args.len() { Run::default() } else { Run { start, end, step: usize::from(step) } }
             }
             Find::Unknown => Run::default(),
@@ -103,7 +103,7 @@ fn migrated(args: Args<'_>) -> Option<usize> {
     }
 }
 
-/// Returns the index after `word`, sought as Redis seeks it: forwards from a positive index, backwards from a negative one.
+/// Returns the index after `word`, searched as Redis does: forwards from a positive index, backwards from a negative one.
 fn keyword(args: Args<'_>, word: &str, from: i8) -> Option<usize> {
     let is_word = |&index: &usize| args.get(index).is_some_and(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
     let offset = usize::from(from.unsigned_abs());
@@ -122,7 +122,7 @@ impl Row {
     #[inline]
     pub fn key_positions<'a>(&self, args: Args<'a>) -> KeyPositions<'a> {
         let specs = match self.id {
-            // The key that stands alone is none where others follow a word.
+            // If keys follow the word KEYS, the argument at the place of the single key is no key.
             Command::Migrate if migrated(args).is_some() => self.keys.specs.get(1..).unwrap_or_default(),
             _ => self.keys.specs,
         };
@@ -145,8 +145,9 @@ impl Row {
         KeyUses { positions: self.key_positions(args), flags: KeyFlags::EMPTY, varying }
     }
 
-    /// Returns first key, last key and step, as COMMAND INFO's old form gives them; zeros when there are no keys. The last
-    /// counts from the end when negative. As Redis (7.0) derives it: the first range, extended by those that continue it.
+    /// Returns first key, last key and step, as COMMAND INFO's old form gives them; zeros if there are no keys. A negative
+    /// last key counts from the end. The range is derived as in Redis (7.0): the first range, extended by those that continue
+    /// it.
     pub fn legacy_range(&self) -> (i64, i64, i64) {
         let mut range: Option<(i64, i64, i64)> = None;
         for spec in self.keys.specs {
@@ -165,7 +166,7 @@ impl Row {
     }
 }
 
-/// Returns the index of the key that SORT stores to; of several STORE the last counts.
+/// Returns the index of the key that SORT stores to. If STORE is given several times, the last one counts.
 fn sort_destination(args: Args<'_>) -> Option<usize> {
     let (mut index, mut destination) = (2, None);
     while let Some(word) = args.get(index) {
@@ -284,7 +285,7 @@ impl Iterator for KeyUses<'_> {
                 continue;
             }
             let varies = spec.flags.contains(KeyFlags::VARIABLE_FLAGS);
-            // Whether all keys are found is nothing that is done to one.
+            // INCOMPLETE says that the specification misses keys; it is no effect on a key.
             self.flags = self.varying.filter(|_| varies).unwrap_or(spec.flags).without(KeyFlags::INCOMPLETE);
             self.positions.run = spec.run(self.positions.args);
         }

@@ -1,19 +1,19 @@
-//! From a request's first words to a row: a hash table that the compiler fills.
+//! The look-up of a row by a request's first words: a hash table that the compiler fills.
 //!
 //! A name is two words: its first and its last eight bytes (they overlap below sixteen), folded to lower case all bytes at
-//! once. Names of up to sixteen bytes are equal when length and words are, so a lookup is two loads, a multiplication
-//! and, nearly always, one comparison. A subcommand is looked up in the same table together with its parent.
-//! Constants and pure functions only; any thread.
+//! once. Names of up to sixteen bytes are equal when length and words are, so a lookup is two loads, a multiplication and,
+//! nearly always, one comparison. A subcommand is looked up in the same table together with its parent. Constants and pure
+//! functions only; any thread.
 
 use super::{Command, ROWS, Row};
 
-/// Power of two, at most half full.
+/// The size of the table: a power of two, at most half full.
 const SLOTS: usize = 1024;
 /// The length of the longest possible name, in bytes.
 const LEN_MAX: usize = 64;
-/// Names of at most so many bytes are wholly in their two words.
+/// The largest length of a name, in bytes, at which its two words hold all of it.
 const WHOLE_LEN_MAX: usize = 16;
-/// The parent of a command that is no subcommand.
+/// The parent number that marks a command that is no subcommand.
 const TOP: u16 = u16::MAX;
 
 const _: () = assert!(ROWS.len() * 2 <= SLOTS, "the lookup table is too full: double SLOTS");
@@ -24,7 +24,7 @@ struct Slot {
     row: u16,
 }
 
-/// A name as it was written: its first eight bytes and its last, or all of a shorter one in the first word.
+/// The name in the request's case: its first eight bytes and its last eight, or all of a shorter name in the first word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Written {
     first: u64,
@@ -32,12 +32,12 @@ struct Written {
     len: usize,
 }
 
-/// A name, folded, in the form that is compared.
+/// A name in lower case, in the form that is compared.
 #[derive(Clone, Copy)]
 struct Words {
     first: u64,
     last: u64,
-    /// Its length, and above that the parent; 0 is no name's.
+    /// The length of the name, and above that the parent; 0 belongs to no name.
     len_and_parent: u32,
 }
 
@@ -75,7 +75,7 @@ pub const fn find_sub(parent: Command, name: &[u8]) -> Option<&'static Row> {
     seek(name, written(name), parent as u16)
 }
 
-/// The name that was looked up last: of requests that come together most have the name of the one before them.
+/// The name that was looked up last: requests that arrive together mostly have the same name.
 #[derive(Debug, Default)]
 pub struct LastName {
     written: Written,
@@ -83,7 +83,7 @@ pub struct LastName {
 }
 
 impl LastName {
-    /// Finds a row as [`find`] does, quickly for the name that this was called with before, written as it was then.
+    /// Finds a row as [`find`] does. It is quick if the name is that of the last call, in the same case.
     #[inline]
     pub fn find(&mut self, name: &[u8]) -> Option<&'static Row> {
         let written = written(name);
@@ -124,7 +124,7 @@ const fn seek(name: &[u8], written: Written, parent: u16) -> Option<&'static Row
     }
 }
 
-/// Returns whether two names of the same length are the same in any case. (The slice's own method is constant from Rust 1.89
+/// Returns whether two names of the same length are equal in any case. (The slice's own method is constant from Rust 1.89
 /// on.)
 const fn is_same(one: &[u8], other: &[u8]) -> bool {
     let mut at = 0;
@@ -144,7 +144,7 @@ const fn written(name: &[u8]) -> Written {
     } else if let (Some(low), Some(high)) = (name.first_chunk(), name.last_chunk()) {
         (u32::from_le_bytes(*low) as u64 | (u32::from_le_bytes(*high) as u64) << 32, 0)
     } else if let [low, .., high] = *name {
-        // Of two or three bytes the second and the last overlap too.
+        // If the name has two or three bytes, the second and the last overlap too.
         (low as u64 | (name[1] as u64) << 8 | (high as u64) << 16, 0)
     } else if let [only] = *name {
         (only as u64, 0)
@@ -155,7 +155,7 @@ const fn written(name: &[u8]) -> Written {
 }
 
 impl Written {
-    /// In lower case, of a name of at most [`LEN_MAX`] bytes.
+    /// Returns the name in lower case; it has at most [`LEN_MAX`] bytes.
     #[inline]
     const fn folded(self, parent: u16) -> Words {
         let len_and_parent = self.len as u32 | (parent as u32) << 16;
@@ -163,7 +163,7 @@ impl Written {
     }
 }
 
-/// Lower case of eight bytes at once; only `A` to `Z` change.
+/// Returns the lower case of eight bytes at once; only `A` to `Z` change.
 #[inline]
 const fn fold(word: u64) -> u64 {
     const EACH: u64 = 0x0101_0101_0101_0101;

@@ -9,7 +9,7 @@ use super::Command;
 /// The rule by which several calls of a command become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Merge {
-    /// The command that says all of them: itself, or its form for many.
+    /// The command of the merged call: the same command, or its form for many keys.
     pub into: Command,
     /// The form of a call's arguments.
     pub shape: Shape,
@@ -24,16 +24,15 @@ pub enum Shape {
     Keys,
     /// A key and its value; each call may name different keys.
     KeyValue,
-    /// The key that all have in common, and members, fields or elements of it.
+    /// The key that all calls share, and members, fields or elements of it.
     Members,
-    /// The key that all have in common, and fields with their values.
+    /// The key that all calls share, and fields with their values.
     FieldsAndValues,
-    /// The key that all have in common, and scores with their members. Options may stand before them, and such a call
-    /// goes alone.
+    /// The key that all calls share, and scores with their members. A call with options before them is sent alone.
     ScoresAndMembers,
     /// The key that all calls share, and the number that is added to its value.
     Step(i64),
-    /// The key that all have in common, and how often this is added to its number.
+    /// The key that all calls share, and an argument with the amount; the number is added to the value that many times.
     Amount(i64),
 }
 
@@ -42,20 +41,20 @@ pub enum Shape {
 pub enum Share {
     /// The whole reply, for every caller.
     Same,
-    /// An element each, in order.
+    /// One element of the reply for each caller, in order.
     Each,
-    /// An element each; a nil may also stand for an error that the call alone would get.
+    /// One element of the reply for each caller; a nil may also stand for an error that the call alone would get.
     EachOrError,
-    /// A length behind the last call, which shows those behind the others.
+    /// The length after the last call, from which the lengths after the other calls follow.
     Length,
-    /// A sum behind the last call, which shows those behind the others where all went in the same direction.
+    /// The sum after the last call, from which the sums after the other calls follow if all amounts have the same sign.
     Sum,
     /// A count that cannot be split: only for calls with replies that no caller reads.
     Nobody,
 }
 
 impl Shape {
-    /// Returns whether the calls have their key in common, and not only the command.
+    /// Returns whether the merged calls must have the same key, and not only the same command.
     pub const fn shares_key(self) -> bool {
         !matches!(self, Self::Keys | Self::KeyValue)
     }

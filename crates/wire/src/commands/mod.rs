@@ -98,15 +98,15 @@ pub use tips::{RequestPolicy, ResponsePolicy, Tips};
 pub struct Row {
     /// The command that the row describes.
     pub id: Command,
-    /// Its own name in lower case: `get`, and `list` for CLIENT LIST.
+    /// The name in lower case: `get`, and `list` for CLIENT LIST.
     pub name: &'static str,
-    /// Its name with its container's: `get`, `client|list`.
+    /// The name with its container's: `get`, `client|list`.
     pub full_name: &'static str,
-    /// The container that it is a subcommand of.
+    /// The container, if the command is a subcommand.
     pub parent: Option<Command>,
-    /// Number of arguments, names included; negative: at least so many.
+    /// The number of arguments, names included; if negative, the least number.
     pub arity: i16,
-    /// Its nature and the states in which it may run.
+    /// The nature of the command and the states in which it may run.
     pub flags: Flags,
     /// ACL categories, those implied by flags included.
     pub categories: Categories,
@@ -120,39 +120,39 @@ pub struct Row {
     pub sharing: Sharing,
     /// The arguments that are secret, if any.
     pub secrets: Option<Secrets>,
-    /// Its family in the documentation.
+    /// The family of the command in the documentation.
     pub group: Group,
     /// True if the command is about keys and their values alone, and changes no state of the client.
     pub is_of_data: bool,
     /// Hints for routing clients.
     pub tips: Tips,
-    /// Its text in COMMAND DOCS.
+    /// The command's documentation, as COMMAND DOCS prints it.
     pub docs: Docs,
 }
 
 /// The rules by which a client that shares a connection among callers may send a command.
 #[derive(Clone, Copy, Debug)]
 pub struct Sharing {
-    /// Why it cannot travel on a connection that others use at the same time, if it cannot.
+    /// The reason why the command needs a connection of its own, if it does.
     pub connection: Option<OwnConnection>,
     /// The rule by which several calls become one, if they can.
     pub merge: Option<Merge>,
-    /// The condition under which it may be executed twice in a row, if there is one.
+    /// The condition under which the command may be executed twice in a row, if there is one.
     pub repeat: Option<Repeat>,
 }
 
 /// The documentation of a command.
 #[derive(Clone, Copy, Debug)]
 pub struct Docs {
-    /// The version of Redis that brought it.
+    /// The version of Redis that brought the command.
     pub since: &'static str,
-    /// Time it takes.
+    /// The time that the command takes.
     pub complexity: &'static str,
-    /// Its purpose, in one sentence.
+    /// The purpose of the command, in one sentence.
     pub summary: &'static str,
-    /// Its arguments; see [`crate::grammar`].
+    /// The arguments; see [`crate::grammar`].
     pub grammar: &'static str,
-    /// The version that deprecated it, and its replacement.
+    /// The version that deprecated the command, and its replacement.
     pub deprecated: Option<Deprecated>,
     /// True if the documentation calls it a system command: one that applications do not use.
     pub system: bool,
@@ -172,7 +172,7 @@ pub enum Reach {
     All,
 }
 
-/// The end of a command's good days.
+/// The deprecation of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deprecated {
     /// The version of Redis.
@@ -203,7 +203,7 @@ impl Row {
         matches!(self.id, Eval | EvalRo | EvalSha | EvalShaRo | FCall | FCallRo)
     }
 
-    /// Returns whether all that it touches are keys of its connection's database that its arguments name.
+    /// Returns whether the command touches only keys of its connection's database that its arguments name.
     pub fn names_its_keys(&self) -> bool {
         let is_told = self.keys.iter().all(|spec| spec.begin != Begin::Unknown && spec.find != Find::Unknown);
         let uses_other_database = matches!(self.id, Command::Move | Command::Copy);

@@ -25,8 +25,8 @@ pub struct DecidingKey {
 }
 
 impl Row {
-    /// Returns where the one key stands that decides the reply, for a reply that may be kept until that key changes; none for
-    /// another.
+    /// Returns the place of the one key that decides the reply, if the reply may be cached until that key changes; none for
+    /// other commands.
     pub const fn deciding_key(&self) -> Option<DecidingKey> {
         let only_reads = self.flags.contains(Flags::READONLY) && matches!(self.reach, Reach::Named);
         if !only_reads || self.timeout.is_some() || self.sharing.connection.is_some() || self.tips.is_nondeterministic()
@@ -54,8 +54,8 @@ impl Row {
         }
     }
 
-    /// Returns whether a replica may answer it as well as its primary, apart from writes that the replica has not received
-    /// yet.
+    /// Returns whether a replica may answer the command as well as its primary, apart from writes that the replica has not
+    /// received yet.
     pub const fn reads_data(&self) -> bool {
         let only_reads = self.flags.contains(Flags::READONLY) && !self.flags.contains(Flags::BLOCKING);
         let names_keys = !self.keys.specs.is_empty() && matches!(self.reach, Reach::Named);

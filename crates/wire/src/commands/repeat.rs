@@ -12,11 +12,11 @@ use crate::arguments::Args;
 /// The condition under which a write may be executed twice in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeat {
-    /// Without a condition.
+    /// In any case.
     Always,
     /// If only these words and numbers follow the first so many arguments (the command's name counts as one).
     Only(usize, &'static [&'static str]),
-    /// With a number by which the server recognizes it: XADD's IDMP or IDMPAUTO.
+    /// If the request has a number by which the server recognizes it: XADD's IDMP or IDMPAUTO.
     Numbered,
 }
 
@@ -41,7 +41,7 @@ impl Repeat {
         if self != Repeat::Numbered {
             return false;
         }
-        // Behind the key and ahead of the entry's id.
+        // The option stands behind the key and before the entry's id.
         let mut index = 2;
         while let Some(word) = args.get(index) {
             let is = |names: &[&str]| names.iter().any(|name| name.as_bytes().eq_ignore_ascii_case(word));

@@ -8,9 +8,9 @@ use crate::arguments::Args;
 /// The places of a command's secrets among its arguments, the command's name being number 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Secrets {
-    /// From this number on.
+    /// The arguments from this number on.
     From(usize),
-    /// From this number on options stand, each before its value, and some of these lead to passwords.
+    /// The values of options that lead to passwords; options stand from this number on, each before its value.
     OptionValues(usize),
     /// The arguments behind certain words.
     Behind(SecretWords),
@@ -19,7 +19,7 @@ pub enum Secrets {
 /// Words behind which secrets stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SecretWords {
-    /// The number of the first argument that may be one.
+    /// The number of the first argument that may be one of the words.
     pub from: usize,
     /// The words, each with the number of secrets that follow it.
     pub words: &'static [(&'static str, usize)],

@@ -1,4 +1,4 @@
-//! For how long a command waits: which argument says so, and in which unit.
+//! The timeout of a command that may wait: the argument that states it, and its unit.
 //!
 //! The caller interprets the value: a server refuses an invalid one, and a client has to expect any wait that a server may
 //! derive from it. Constants and pure functions only; any thread.
@@ -17,9 +17,9 @@ pub struct Timeout {
 /// The place of a timeout among the arguments, the command's name being number 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// At this number.
+    /// The argument with this number.
     At(usize),
-    /// At the end.
+    /// The last argument.
     Last,
     /// The argument behind this word. The word is an option that stands before the streams; without it the command does not
     /// wait.
@@ -46,9 +46,10 @@ impl Unit {
 }
 
 impl Timeout {
-    /// Returns the number of the argument that says how long `count` arguments ask to wait; `None` when they ask for no wait.
+    /// Returns the number of the argument with the timeout, for a request of `count` arguments; `None` if the request asks
+    /// for no wait.
     ///
-    /// Where arguments are missing it is a number that none of them has.
+    /// If arguments are missing, it is a number beyond the arguments.
     pub fn position<'a>(self, count: usize, argument: impl Fn(usize) -> &'a [u8]) -> Option<usize> {
         match self.place {
             Place::At(index) => Some(index),
@@ -68,7 +69,7 @@ fn behind<'a>(wanted: &[u8], count: usize, argument: impl Fn(usize) -> &'a [u8])
         if word.eq_ignore_ascii_case(b"STREAMS") {
             return None;
         }
-        // A group or a consumer may have any name, that of an option too.
+        // A group or a consumer may have any name, even that of an option.
         at += if word.eq_ignore_ascii_case(b"GROUP") { 3 } else { 1 };
     }
     None

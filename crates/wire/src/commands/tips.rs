@@ -10,9 +10,9 @@ pub enum RequestPolicy {
     AllNodes,
     /// All nodes that own slots.
     AllShards,
-    /// The owners of its keys, each with those that it owns.
+    /// The owners of the request's keys; each gets the part of the request with its own keys.
     MultiShard,
-    /// The command says so in a way of its own.
+    /// A rule of the command's own.
     Special,
 }
 
@@ -23,17 +23,17 @@ pub enum ResponsePolicy {
     OneSucceeded,
     /// Any of the replies, if none is an error.
     AllSucceeded,
-    /// Element by element, whether all say yes.
+    /// The logical AND of the replies, element by element.
     LogicalAnd,
-    /// Element by element, whether one says yes.
+    /// The logical OR of the replies, element by element.
     LogicalOr,
-    /// The least.
+    /// The least of the replies.
     Min,
-    /// The greatest.
+    /// The greatest of the replies.
     Max,
-    /// The sum.
+    /// The sum of the replies.
     Sum,
-    /// A rule of the command; none holds for all such commands.
+    /// A rule of the command's own.
     Special,
 }
 
@@ -50,7 +50,8 @@ impl Deref for Tips {
 }
 
 impl Tips {
-    /// Returns which nodes of a cluster it is for, where its keys do not say so; none for one that any node may answer.
+    /// Returns the nodes of a cluster to which the command is sent, if its keys do not decide that; none if any node may
+    /// answer.
     pub fn request_policy(self) -> Option<RequestPolicy> {
         self.0.iter().find_map(|tip| match *tip {
             "request_policy:all_nodes" => Some(RequestPolicy::AllNodes),
@@ -61,7 +62,7 @@ impl Tips {
         })
     }
 
-    /// Returns how the replies of several nodes are combined; without a policy, arrays are concatenated.
+    /// Returns the rule by which the replies of several nodes are combined; without a rule, arrays are concatenated.
     pub fn response_policy(self) -> Option<ResponsePolicy> {
         self.0.iter().find_map(|tip| match *tip {
             "response_policy:one_succeeded" => Some(ResponsePolicy::OneSucceeded),
@@ -76,8 +77,8 @@ impl Tips {
         })
     }
 
-    /// Returns whether the reply depends on more than the data, by a tip that is this word alone: if the tip goes on to name the
-    /// order, any order is as good as another.
+    /// Returns whether the reply depends on more than the data: whether one of the tips is `nondeterministic_output` alone.
+    /// The longer tip that names the order says only that the elements come in any order.
     pub(super) const fn is_nondeterministic(self) -> bool {
         let mut tip = 0;
         while tip < self.0.len() {

@@ -113,7 +113,7 @@ fn an_unfinished_frame_says_how_long_it_is_at_least() {
     };
     assert_eq!(length_min(b"$1000\r\nabc"), 1000 + 9);
     assert_eq!(length_min(b"+half"), 5);
-    // Of each element that is still to come, three bytes.
+    // Each element that is still to come takes at least three bytes.
     assert_eq!(length_min(b"*1000\r\n"), 7 + 999 * 3);
     assert_eq!(length_min(b"*3\r\n:1\r\n$500\r\n"), 14 + 502 + 3);
     assert_eq!(length_min(b"|1\r\n+a\r\n"), 8 + 3);
