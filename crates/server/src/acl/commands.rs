@@ -1,9 +1,9 @@
-//! The commands that a list of rules allows: a bit for each row of the command table, and the rules that led there.
+//! The commands that a list of rules allows: a bit for each row of the command table, and the rules that produced the bits.
 //!
-//! Rules apply in order, so each rule changes the bits of the ones before. The rules are kept to be printed, if they have an
-//! effect: one that changes nothing is not kept, and one replaces all earlier rules with commands that are among its own.
-//! Redis 7.0 keeps the bits alone and looks for the categories that describe them best. For rules that people write the two
-//! agree, and Sleeve's never grow beyond the rules that were given. Plain data; any thread.
+//! Rules apply in order: each rule changes the bits that the rules before it have set. Rules are kept so that they can be
+//! printed, if they have an effect. A rule that changes nothing is not kept, and a rule replaces all earlier rules about
+//! commands that it covers too. Redis 7.0 keeps only the bits and prints the categories that describe them best. For rules
+//! that people write both print the same, and the kept rules are never more than the given ones. Plain data; any thread.
 
 use std::collections::BTreeMap;
 
@@ -17,19 +17,19 @@ const WORDS: usize = commands::all().len().div_ceil(64);
 #[derive(Debug, Clone, Default)]
 pub struct Commands {
     allowed: Allowed,
-    /// Every command is allowed, known or not, and nothing has been taken back since.
+    /// All commands are allowed, including unknown ones, and no rule has taken any away since.
     is_all: bool,
-    /// True if the rules began with `+@all`, false for `-@all`.
+    /// The rules began with `+@all`; otherwise with `-@all`.
     begins_with_all: bool,
     /// The rules after the first.
     rules: Vec<Rule>,
 }
 
-/// The commands that may run.
+/// The state after all rules: a bit for each allowed command, and the allowed first arguments.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Allowed {
     bits: Bits,
-    /// First arguments with which a command is allowed that is not allowed otherwise, by its row.
+    /// For a command that is not allowed as a whole, by its row: the first arguments with which it is allowed.
     first_arguments: BTreeMap<u16, Vec<Vec<u8>>>,
 }
 
@@ -39,13 +39,13 @@ struct Bits([u64; WORDS]);
 /// A rule as it was written.
 #[derive(Debug, Clone)]
 struct Rule {
-    /// `+` rather than `-`.
+    /// The sign is `+` rather than `-`.
     allow: bool,
-    /// The text that is printed behind the sign.
+    /// The text after the sign, as it is printed.
     name: Vec<u8>,
-    /// The commands and subcommands that it is about.
+    /// The commands and subcommands that the rule concerns.
     scope: Bits,
-    /// The argument that a command has to begin with, if it is not about the whole command.
+    /// The first argument for which the rule holds, with the row of its command; None if the rule concerns whole commands.
     argument: Option<(u16, Vec<u8>)>,
 }
 
@@ -56,17 +56,17 @@ impl Default for Bits {
 }
 
 impl Commands {
-    /// Allows everything.
+    /// Allows all commands.
     pub fn allow_all(&mut self) {
         *self = Self { allowed: Allowed::of(true), is_all: true, begins_with_all: true, rules: Vec::new() };
     }
 
-    /// Allows nothing.
+    /// Allows no command.
     pub fn allow_none(&mut self) {
         *self = Self::default();
     }
 
-    /// Returns whether everything is allowed.
+    /// Returns whether all commands are allowed.
     pub fn is_all(&self) -> bool {
         self.is_all
     }
@@ -80,7 +80,7 @@ impl Commands {
     /// Applies `+name`, `-name`, `+container|name`, `+command|argument`, `+@category` or `-@category`.
     ///
     /// # Errors
-    /// A name that nothing has, or a form that no rule has.
+    /// An unknown name, or a text that is no rule about commands.
     pub fn apply(&mut self, rule: &[u8]) -> Result<(), RuleError> {
         let rule = Rule::parse(rule)?;
         if !self.allowed.apply(&rule) {
@@ -93,7 +93,7 @@ impl Commands {
         let has_replaced = self.rules.len() < known;
         self.rules.push(rule);
         if has_replaced {
-            // Without the rules between them, a rule may state the present state again.
+            // Since rules between them were dropped, a remaining rule may now change nothing; then it is dropped too.
             let mut allowed = Allowed::of(self.begins_with_all);
             self.rules.retain(|rule| allowed.apply(rule));
         }
@@ -101,7 +101,7 @@ impl Commands {
         Ok(())
     }
 
-    /// The rules that give this set when they are applied in order.
+    /// Returns the text of rules that give this set when they are applied in order.
     pub fn describe(&self) -> Vec<u8> {
         let mut text = if self.begins_with_all { b"+@all".to_vec() } else { b"-@all".to_vec() };
         for rule in &self.rules {
@@ -146,20 +146,20 @@ impl Rule {
         Ok(Self { name, argument: Some((row.id as u16, part.to_vec())), ..Self::about(true, row) })
     }
 
-    /// A rule about a command with its subcommands.
+    /// Makes a rule about a command with its subcommands.
     fn about(allow: bool, row: &'static Row) -> Self {
         Self { allow, name: row.full_name.as_bytes().to_vec(), scope: Bits::of([row]), argument: None }
     }
 }
 
 impl Allowed {
-    /// Everything or nothing.
+    /// Makes a state that allows all commands or none.
     fn of(all: bool) -> Self {
         let bits = if all { Bits::of(commands::all()) } else { Bits::default() };
         Self { bits, first_arguments: BTreeMap::new() }
     }
 
-    /// Returns whether the rule has changed anything.
+    /// Applies a rule; returns whether it has changed anything.
     fn apply(&mut self, rule: &Rule) -> bool {
         let bits = self.bits;
         match &rule.argument {
@@ -187,7 +187,7 @@ impl Allowed {
 }
 
 impl Bits {
-    /// These rows with their subcommands.
+    /// Sets the bits of these rows and of their subcommands.
     fn of(rows: impl IntoIterator<Item = &'static Row>) -> Self {
         let mut bits = Self::default();
         for row in rows {

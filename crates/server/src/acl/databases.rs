@@ -1,7 +1,8 @@
 //! The databases that a request touches, and those that a selector allows: `db=0,1`, `alldbs` and `resetdbs` of Valkey 9.1.
 //!
-//! Commands that read, write or ask for keys touch the selected database. SELECT, SWAPDB, MOVE and COPY touch those that they
-//! name, and FLUSHALL all of them. A name that is no database is left to the command. Pure functions; any thread.
+//! Commands that read, write or check keys touch the selected database. SELECT, SWAPDB, MOVE and COPY touch those that they
+//! name, and FLUSHALL all of them. If an argument is no valid database, the command itself refuses it. Pure functions; any
+//! thread.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +15,7 @@ use super::rule::RuleError;
 /// The databases of a server, as a client sees them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Databases {
-    /// The one that it has selected.
+    /// The database that the client has selected.
     pub selected: u32,
     /// The number of databases.
     pub count: u32,
@@ -23,10 +24,10 @@ pub struct Databases {
 /// The databases that a selector allows; all of them if none are listed.
 pub(super) type Allowed = Option<BTreeSet<u32>>;
 
-/// The databases of a rule `db=0,1`, behind its `=`.
+/// Reads the databases of a rule `db=0,1`, from the text after its `=`.
 ///
 /// # Errors
-/// It is no list of numbers, or one of them is out of range.
+/// The text is no list of numbers, or one of them is out of range.
 pub(super) fn parse(list: &[u8]) -> Result<BTreeSet<u32>, RuleError> {
     let one = |text: &[u8]| {
         let number =
@@ -42,8 +43,8 @@ pub(super) fn describe(allowed: &BTreeSet<u32>) -> Vec<u8> {
     if numbers.is_empty() { Vec::new() } else { format!("db={}", numbers.join(",")).into_bytes() }
 }
 
-/// Returns the argument of a request that asks for a database which is not among these: the command's name if no argument
-/// names one.
+/// Returns the index of the argument that names a database which is not allowed, or 0, that of the command's name, if no
+/// argument names it.
 pub(super) fn first_denied(
     allowed: &BTreeSet<u32>,
     row: &'static Row,
@@ -71,7 +72,7 @@ pub(super) fn first_denied(
     }
 }
 
-/// Returns whether a command looks at the selected database, or could. Channels are no keys.
+/// Returns whether a command reads or writes the selected database, or might. Channels are no keys.
 fn touches_selected(row: &Row) -> bool {
     let of_keys = Categories::KEYSPACE.or(Categories::READ).or(Categories::WRITE);
     row.categories.intersects(of_keys) || !row.keys.is_empty() && !row.flags.contains(Flags::PUBSUB)

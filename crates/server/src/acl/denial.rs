@@ -17,11 +17,12 @@ use super::user::User;
 pub struct Denial {
     /// The kind of permission.
     pub reason: Reason,
-    /// The argument that is meant: the key, the channel or the database.
+    /// The index of the argument that names the key, the channel or the database.
     pub index: usize,
 }
 
-/// The kinds of permission. In this order a later one says more about why no selector fits.
+/// The kinds of permission. If several selectors refuse, the latest kind in this order is reported, because that selector
+/// came closest to allowing the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
     /// The permission to use a database.
@@ -37,10 +38,10 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// All reasons, in their order.
+    /// The reasons, in their order.
     pub const ALL: [Self; 5] = [Self::Database, Self::Command, Self::Key, Self::Auth, Self::Channel];
 
-    /// Returns its name in ACL LOG.
+    /// Returns the name of the reason in ACL LOG.
     pub fn name(self) -> &'static str {
         match self {
             Self::Database => "database",
@@ -61,8 +62,8 @@ impl Denial {
         }
     }
 
-    /// The sentence of a refusal, without a code word. A peer is not told which key or channel it was, as a script may have
-    /// named it; ACL DRYRUN is.
+    /// Returns the sentence of a refusal, without a code word. It does not name the key or channel, because a script may have
+    /// named it; the sentence for ACL DRYRUN does.
     pub fn text(&self, user: &[u8], row: &'static Row, args: Args<'_>) -> Vec<u8> {
         match self.reason {
             Reason::Database => b"No permissions to access database".to_vec(),
@@ -72,7 +73,7 @@ impl Denial {
         }
     }
 
-    /// The sentence for ACL DRYRUN, which names everything.
+    /// Returns the sentence for ACL DRYRUN, which names the key or channel too.
     pub fn full_text(&self, user: &[u8], row: &'static Row, args: Args<'_>) -> Vec<u8> {
         let (before, after): (&[u8], &[u8]) = match self.reason {
             Reason::Key => (b"access the '", b"' key"),
@@ -103,8 +104,8 @@ pub fn check(user: &User, row: &'static Row, args: Args<'_>, databases: Database
     Err(furthest)
 }
 
-/// Returns whether some selector that allows this request also allows every key to be read: SORT with BY and GET looks into
-/// keys that no argument names.
+/// Returns whether some selector that allows this request also allows reading all keys: SORT with BY and GET reads keys that
+/// no argument names.
 pub fn may_access_all_keys(user: &User, row: &'static Row, args: Args<'_>, databases: Databases) -> bool {
     let allows = |selector: &Selector| {
         selector.allows_reading_all_keys() && check_selector(selector, row, args, databases).is_ok()
@@ -232,7 +233,7 @@ mod tests {
             assert_eq!(answer("+@all ~* &* resetdbs", request), "allowed", "{request}");
         }
         assert_eq!(answer("+@all ~* db=1,3 alldbs", "get x"), "allowed");
-        // A selector that allows the database and not the command has passed more of the checks.
+        // The selector that allows the database and not the command has passed more checks, so its refusal is reported.
         let select = "User u has no permissions to run the 'select' command";
         assert_eq!(answer("+@all ~* db=0 (~*_+get_db=1)", "select 1"), select);
         assert_eq!(answer("+@all ~* db=0 (~*_+get_db=1)", "select 2"), denied("2"));

@@ -1,8 +1,8 @@
-//! Users as a text: the ACL file, one line a user, as `user name rule rule ...`.
+//! Users as a text: the ACL file, with a line for each user, as `user name rule rule ...`.
 //!
-//! A file is applied as a whole or not at all: all of its faults are gathered first and reported at once, in Redis's words.
-//! It is written next to its place, fsynced and renamed over it, so that a crash leaves the old file or the new one. The text
-//! is untrusted: nothing in it can cause a panic. Any thread.
+//! A file is applied as a whole or not at all: all of its faults are gathered first and reported at once, in Redis's words. A
+//! new file is written beside the old one, fsynced and renamed over it, so that a crash leaves the old file or the new one.
+//! The text is untrusted: nothing in it can cause a panic. Any thread.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -16,7 +16,7 @@ use super::rule::{Defaults, RuleError, merge_selectors};
 use super::selector::has_space;
 use super::user::User;
 
-/// Why a file of users cannot be used; shown as it is.
+/// The reason why a file of users cannot be used; shown as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileError(String);
 
@@ -37,7 +37,7 @@ pub(super) fn read(path: &Path, shown: &str) -> Result<Vec<u8>, FileError> {
     })
 }
 
-/// The users of a text; they are numbered from `first_id` on.
+/// Reads the users of a text; they are numbered from `first_id` on.
 pub(super) fn parse(text: &[u8], shown: &str, first_id: u64, defaults: Defaults) -> Result<Vec<User>, FileError> {
     let (mut users, mut errors, mut names) = (Vec::new(), String::new(), HashSet::new());
     for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
@@ -84,7 +84,8 @@ fn apply(user: &mut User, words: &[&[u8]], place: &str, defaults: Defaults, erro
                 let rule = String::from_utf8_lossy(rule);
                 *errors += &format!("{place}: Error in applying operation '{rule}': {error}. ");
             }
-            // After an invalid rule the meaning of the next ones is a guess; and a password may be among them.
+            // After an invalid rule it is not known how to read the next ones; and one of them may be a password, which must
+            // not be reported.
             Err(error) if !is_broken => {
                 is_broken = true;
                 *errors += &format!("{place}: {error}. ");
@@ -94,12 +95,12 @@ fn apply(user: &mut User, words: &[&[u8]], place: &str, defaults: Defaults, erro
     }
 }
 
-/// Users as lines of a file.
+/// Returns users as the lines of a file.
 pub fn text_of(users: &[Arc<User>]) -> Vec<u8> {
     users.iter().flat_map(|user| [user.describe().as_slice(), b"\n"].concat()).collect()
 }
 
-/// Writes users into a file, in place of the old one at once and with its permissions.
+/// Writes users into a file that replaces the old one at once and has its permissions.
 ///
 /// # Errors
 /// Those of the disk; the old file is untouched.

@@ -1,7 +1,7 @@
 //! The latest refusals of users' requests: the entries of ACL LOG, and the number of refusals of each kind.
 //!
-//! Equal refusals within a minute are one entry with a count; only the latest few entries are compared, so that a flood of
-//! different ones costs little. Any thread, one at a time; the counters without a lock.
+//! Equal refusals within a minute are one entry with a count. A new refusal is compared with the latest few entries only, so
+//! that a flood of different ones costs little. Any thread may use the log, one at a time; the counters need no lock.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,15 +10,15 @@ use parking_lot::Mutex;
 
 use super::denial::Reason;
 
-/// Entries that a new refusal is compared with.
+/// The number of entries with which a new refusal is compared.
 const COMPARED_MAX: usize = 10;
-/// Refusals this far apart are entries of their own.
+/// The greatest time between two refusals of one entry, in milliseconds.
 const GROUPING_MS_MAX: i64 = 60_000;
 
-/// The context of a refused command.
+/// The place from which a refused command was called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Context {
-    /// A client.
+    /// The client itself.
     TopLevel,
     /// A client's transaction.
     Multi,
@@ -27,7 +27,7 @@ pub enum Context {
 }
 
 impl Context {
-    /// Returns its name in ACL LOG.
+    /// Returns the name of the context in ACL LOG.
     pub fn name(self) -> &'static str {
         match self {
             Self::TopLevel => "toplevel",
@@ -50,9 +50,9 @@ pub struct Entry {
     pub object: Vec<u8>,
     /// The name of the user.
     pub username: Vec<u8>,
-    /// The client that asked last, as CLIENT LIST shows it.
+    /// The client of the last of these refusals, as CLIENT LIST shows it.
     pub client: String,
-    /// Ascending from 0.
+    /// The number of the entry, ascending from 0.
     pub id: u64,
     /// Wall clock at the first refusal, milliseconds.
     pub created_ms: i64,
@@ -80,13 +80,13 @@ pub struct Log {
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// The latest first.
+    /// The entries, the newest first.
     entries: VecDeque<Entry>,
     next_id: u64,
 }
 
 impl Log {
-    /// Remembers a refusal, or counts it to a like one. At most `len_max` entries are kept.
+    /// Adds a refusal, or counts it in an equal entry. At most `len_max` entries are kept.
     pub fn add(&self, entry: Entry, len_max: usize) {
         self.counts[entry.reason as usize].fetch_add(1, Ordering::Relaxed);
         let kept = &mut *self.kept.lock();
@@ -107,7 +107,7 @@ impl Log {
         kept.entries.truncate(len_max);
     }
 
-    /// The latest `count` entries, the latest first.
+    /// Returns the latest `count` entries, the newest first.
     pub fn latest(&self, count: usize) -> Vec<Entry> {
         self.kept.lock().entries.iter().take(count).cloned().collect()
     }
@@ -117,7 +117,7 @@ impl Log {
         self.kept.lock().entries.clear();
     }
 
-    /// Returns how often there was such a refusal since the counts were reset.
+    /// Returns the number of refusals for this reason since the counts were reset.
     pub fn count(&self, reason: Reason) -> u64 {
         self.counts[reason as usize].load(Ordering::Relaxed)
     }

@@ -1,15 +1,15 @@
 //! Permissions: users, their rules, and the record of refusals.
 //!
-//! `commands` is the set of commands that a rule list allows, `selector` such a set with the keys, channels and databases
-//! that go with it, `user` a name with passwords and selectors, each changed by one rule at a time and printed as rules
-//! again. `denial` decides whether a user may run a request, and says why not; `databases` says which databases a request
-//! touches. `users` keeps all users of an engine, `file` reads and writes them as text, `log` records refusals. `rule` reads
-//! the words of one rule.
+//! `commands` is the set of commands that a list of rules allows. `selector` is such a set with the keys, channels and
+//! databases that go with it. `user` is a name with passwords and selectors. Each of the three is changed by one rule at a
+//! time and printed as rules again. `denial` decides whether a user may run a request, and gives the reason if not;
+//! `databases` finds the databases that a request touches. `users` keeps all users of an engine, `file` reads and writes them
+//! as text, `log` records refusals. `rule` reads the words of one rule.
 //!
 //! Rules and texts are those of Redis 7.0, those about databases of Valkey 9.1; the entries of ACL LOG have the fields of
-//! 7.2. A user is never changed in place: a new one replaces it, and the epoch of [`Acl`] tells sessions to look again. This
-//! module knows no session, no option and no clock; its callers hand in the values that it needs. This file only names the
-//! others. Any thread.
+//! 7.2. A user is never changed in place: a new one replaces it, and the epoch of [`Acl`] tells sessions to look the user up
+//! again. This module knows no session, no option and no clock; its callers pass the values that it needs. This file only
+//! names the others. Any thread.
 
 mod commands;
 mod databases;

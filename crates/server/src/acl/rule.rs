@@ -1,11 +1,11 @@
-//! A rule, as text: its possible faults, and the conversion of words to rules. Pure functions; any thread.
+//! A rule as text: the errors for wrong rules, and the joining of words to rules. Pure functions; any thread.
 
 use std::fmt;
 
-/// Why a rule is refused; the texts are Redis's.
+/// The reason why a rule is refused; the texts are Redis's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RuleError {
-    /// A command or category that there is not.
+    /// An unknown command or category.
     Unknown,
     /// The text is no rule at all, or a pattern with a space in it.
     Syntax,
@@ -13,11 +13,11 @@ pub enum RuleError {
     AllKeysAlready,
     /// A channel pattern although all channels are allowed already.
     AllChannelsAlready,
-    /// A password to be removed that the user does not have.
+    /// The removal of a password that the user does not have.
     NoSuchPassword,
-    /// A database that there cannot be.
+    /// A number that is no possible database.
     DatabaseRange,
-    /// Something else than the SHA-256 of a password.
+    /// A text that is no SHA-256 of a password.
     BadHash,
     /// `+config|get|x`: a subcommand of a subcommand.
     FirstArgument,
@@ -49,11 +49,11 @@ impl fmt::Display for RuleError {
 /// The initial settings of a new user or selector.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Defaults {
-    /// True if it may use all channels (`acl-pubsub-default`).
+    /// The user may use all channels (`acl-pubsub-default`).
     pub all_channels: bool,
 }
 
-/// Makes one rule of the words between `(` and `)`, and leaves all others as they are.
+/// Joins the words from `(` to `)` to one rule, and leaves all others as they are.
 ///
 /// # Errors
 /// The position of a word that opens a parenthesis which no word closes.

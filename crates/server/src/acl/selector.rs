@@ -1,7 +1,7 @@
-//! One selector: commands together with the keys and channels that they may touch.
+//! A selector: commands together with the keys, channels and databases that they may touch.
 //!
 //! A user's first selector is its root, which plain rules change; further ones are written in parentheses. A request is
-//! allowed if any one selector allows all of it. Plain data; any thread.
+//! allowed if a single selector allows all of it. Plain data; any thread.
 
 use sleeve_wire::commands::KeyFlags;
 use sleeve_wire::pattern;
@@ -10,16 +10,16 @@ use super::commands::Commands;
 use super::databases::{self, Allowed};
 use super::rule::{Defaults, RuleError};
 
-/// A set of permissions: commands, keys and channels.
+/// A set of permissions: commands, keys, channels and databases.
 #[derive(Debug, Clone, Default)]
 pub struct Selector {
     /// The commands.
     pub commands: Commands,
-    /// Every key is allowed.
+    /// The selector allows every key.
     pub all_keys: bool,
-    /// Every channel is allowed.
+    /// The selector allows every channel.
     pub all_channels: bool,
-    /// The databases; all of them if none are listed.
+    /// The allowed databases; all of them if none are listed.
     pub databases: Allowed,
     keys: Vec<KeyPattern>,
     channels: Vec<Vec<u8>>,
@@ -65,15 +65,15 @@ impl Selector {
         Self { all_channels: defaults.all_channels, ..Self::default() }
     }
 
-    /// Returns whether nothing is forbidden.
+    /// Returns whether the selector forbids nothing.
     pub fn is_unrestricted(&self) -> bool {
         self.commands.is_all() && self.all_keys && self.all_channels && self.databases.is_none()
     }
 
-    /// Applies one rule about commands, keys, channels or databases.
+    /// Applies a rule about commands, keys, channels or databases.
     ///
     /// # Errors
-    /// Why it is none.
+    /// The reason why the text is no such rule.
     pub fn apply(&mut self, rule: &[u8]) -> Result<(), RuleError> {
         match rule.to_ascii_lowercase().as_slice() {
             b"allkeys" | b"~*" => self.set_keys(true),
@@ -135,7 +135,7 @@ impl Selector {
         Ok(())
     }
 
-    /// Returns whether a request may access a key in the way of its specification's flags.
+    /// Returns whether a request may access a key as the flags of its key specification say.
     pub fn allows_key(&self, key: &[u8], flags: KeyFlags) -> bool {
         let needed = Access::needed(flags);
         let covers = |known: &KeyPattern| known.access.covers(needed) && pattern::matches(&known.pattern, key, false);
@@ -147,7 +147,7 @@ impl Selector {
         self.all_keys || self.keys.iter().any(|known| known.access.read && known.pattern == b"*")
     }
 
-    /// Returns whether a channel may be used. A pattern that is subscribed to must be one of the allowed patterns itself.
+    /// Returns whether a channel may be used. A pattern of PSUBSCRIBE must be equal to one of the allowed patterns.
     pub fn allows_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
         let covers = |known: &Vec<u8>| {
             if is_pattern { known == channel } else { pattern::matches(known, channel, false) }
@@ -160,7 +160,7 @@ impl Selector {
         !self.all_channels && self.channels.is_empty()
     }
 
-    /// The key rules: `~* %R~x`.
+    /// Returns the rules about keys: `~* %R~x`.
     pub fn describe_keys(&self) -> Vec<u8> {
         if self.all_keys {
             return b"~*".to_vec();
@@ -169,7 +169,7 @@ impl Selector {
         self.keys.iter().map(one).collect::<Vec<_>>().join(&b' ')
     }
 
-    /// The channel rules: `&a &b*`.
+    /// Returns the rules about channels: `&a &b*`.
     pub fn describe_channels(&self) -> Vec<u8> {
         if self.all_channels {
             return b"&*".to_vec();
@@ -177,12 +177,12 @@ impl Selector {
         self.channels.iter().map(|channel| [b"&", channel.as_slice()].concat()).collect::<Vec<_>>().join(&b' ')
     }
 
-    /// The rule about databases: `db=0,1`; none if all are allowed, and an empty one if none is.
+    /// Returns the rule about databases, `db=0,1`: None if all are allowed, and an empty one if none is.
     pub fn describe_databases(&self) -> Option<Vec<u8>> {
         self.databases.as_ref().map(databases::describe)
     }
 
-    /// All rules, as a line of the configuration has them.
+    /// Returns the selector's rules in the form of a configuration line.
     pub fn describe(&self) -> Vec<u8> {
         let reset = if self.all_channels { b"".as_slice() } else { b"resetchannels" };
         let databases = match self.describe_databases() {
@@ -195,7 +195,7 @@ impl Selector {
     }
 }
 
-/// `~pattern`, `%R~pattern`, `%W~pattern` or `%RW~pattern`.
+/// Splits `~pattern`, `%R~pattern`, `%W~pattern` or `%RW~pattern` into the access and the pattern.
 fn split_access(rule: &[u8]) -> Option<(Access, &[u8])> {
     let (sign, mut rest) = rule.split_first()?;
     if *sign == b'~' {
@@ -211,7 +211,7 @@ fn split_access(rule: &[u8]) -> Option<(Access, &[u8])> {
             _ => return None,
         }
     }
-    // Without the tilde it is the empty pattern, as in Redis.
+    // If there is no tilde, the pattern is empty, as in Redis.
     (access.read || access.write).then_some((access, rest))
 }
 

@@ -1,4 +1,4 @@
-//! One user: a name, whether and how it may log in, and its selectors.
+//! A user: a name, the settings of its login, and its selectors.
 //!
 //! Rules change it one at a time; its state can be printed as rules again. Passwords are kept as their hexadecimal SHA-256,
 //! and are compared in constant time. Plain data; any thread.
@@ -13,25 +13,25 @@ use super::selector::Selector;
 /// A user: passwords, state, and the selectors with its permissions.
 #[derive(Debug, Clone)]
 pub struct User {
-    /// Tells a user from a later one of the same name.
+    /// A number that distinguishes the user from a later one with the same name.
     pub id: u64,
-    /// The name; no spaces.
+    /// The name, which has no spaces.
     pub name: Box<[u8]>,
-    /// The permission to log in. Clients that are logged in already stay.
+    /// Clients may log in as this user. Clients that are logged in already stay so.
     pub enabled: bool,
-    /// True if any password lets it log in.
+    /// Any password is accepted.
     pub no_password: bool,
-    /// The setting for the checks of RESTORE's payloads in depth, as it was written; they are always checked.
+    /// The setting for the thorough check of RESTORE's payloads, as the rule gave it; payloads are checked in any case.
     pub sanitizing: Sanitizing,
-    /// SHA-256 of each password, as 64 hexadecimal digits.
+    /// The SHA-256 of each password, as 64 hexadecimal digits.
     passwords: Vec<Box<[u8]>>,
-    /// The root first; never none.
+    /// The selectors, the root first; there is always one.
     selectors: Vec<Selector>,
-    /// True if some selector forbids nothing: nothing has to be checked then.
+    /// Some selector forbids nothing, so that no permission has to be checked.
     unrestricted: bool,
 }
 
-/// The setting for the checks of RESTORE's payloads in depth.
+/// The setting for the thorough check of RESTORE's payloads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sanitizing {
     /// `sanitize-payload`.
@@ -41,7 +41,7 @@ pub enum Sanitizing {
 }
 
 impl User {
-    /// A user that may do nothing and cannot come in.
+    /// Makes a user that has no permissions and cannot log in.
     pub fn new(id: u64, name: &[u8], defaults: Defaults) -> Self {
         let mut user = Self {
             id,
@@ -57,7 +57,7 @@ impl User {
         user
     }
 
-    /// Returns the default user before any configuration: it needs no password and may do everything.
+    /// Returns the default user before any configuration: it needs no password and has all permissions.
     pub fn everybody(id: u64) -> Self {
         let mut user = Self::new(id, b"default", Defaults { all_channels: true });
         (user.enabled, user.no_password) = (true, true);
@@ -68,13 +68,13 @@ impl User {
         user
     }
 
-    /// Returns whether nothing is forbidden.
+    /// Returns whether the user has all permissions.
     #[inline]
     pub fn is_unrestricted(&self) -> bool {
         self.unrestricted
     }
 
-    /// All selectors, the root first.
+    /// Returns the selectors, the root first.
     pub fn selectors(&self) -> &[Selector] {
         &self.selectors
     }
@@ -84,12 +84,12 @@ impl User {
         self.selectors.iter().any(|selector| selector.allows_channel(channel, is_pattern))
     }
 
-    /// Returns whether there is no channel that it may use.
+    /// Returns whether the user may use no channel.
     pub fn has_no_channel(&self) -> bool {
         self.selectors.iter().all(Selector::has_no_channel)
     }
 
-    /// The hexadecimal hashes of the passwords.
+    /// Returns the hexadecimal hashes of the passwords.
     pub fn passwords(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.passwords.iter().map(|hash| &**hash)
     }
@@ -100,14 +100,14 @@ impl User {
             return self.enabled;
         }
         let given = hash(password);
-        // Every hash is looked at, and every byte of it, whichever it is that is right.
+        // Every hash is compared, and every byte of it, no matter which one is equal.
         self.passwords.iter().fold(false, |right, known| right | same_bytes(known, &given))
     }
 
-    /// Applies one rule.
+    /// Applies a rule.
     ///
     /// # Errors
-    /// Why it is none; nothing is changed then.
+    /// The reason why the text is no rule; the user is unchanged then.
     pub fn apply(&mut self, rule: &[u8], defaults: Defaults) -> Result<(), RuleError> {
         self.change(rule, defaults)?;
         self.judge();
@@ -162,7 +162,7 @@ impl User {
         Ok(())
     }
 
-    /// Returns the words for whether and how it may log in: `on`, `nopass`, ...
+    /// Returns the words for the login settings: `on`, `nopass`, ...
     pub fn flags(&self) -> Vec<&'static str> {
         let mut flags = vec![if self.enabled { "on" } else { "off" }];
         if self.no_password {
@@ -175,7 +175,7 @@ impl User {
         flags
     }
 
-    /// Returns all of it as a line of the configuration: `user name on ...`.
+    /// Returns the user as a line of the configuration: `user name on ...`.
     pub fn describe(&self) -> Vec<u8> {
         let mut words = vec![b"user".to_vec(), self.name.to_vec()];
         words.extend(self.flags().into_iter().map(|flag| flag.as_bytes().to_vec()));
@@ -188,7 +188,7 @@ impl User {
     }
 }
 
-/// `(rule rule ...)`.
+/// Reads a selector: `(rule rule ...)`.
 fn parse_selector(rule: &[u8], defaults: Defaults) -> Result<Selector, RuleError> {
     let inside = rule.get(1..rule.len() - 1).unwrap_or_default();
     let (mut bytes, mut spans): (Vec<u8>, Vec<Span>) = (Vec::new(), Vec::new());
@@ -203,7 +203,7 @@ fn parse_selector(rule: &[u8], defaults: Defaults) -> Result<Selector, RuleError
     Ok(selector)
 }
 
-/// The hexadecimal SHA-256 of a password.
+/// Returns the hexadecimal SHA-256 of a password.
 fn hash(password: &[u8]) -> Box<[u8]> {
     let hex = |byte: &u8| [b"0123456789abcdef"[usize::from(byte >> 4)], b"0123456789abcdef"[usize::from(byte & 15)]];
     Sha256::digest(password).iter().flat_map(hex).collect()
@@ -213,7 +213,7 @@ fn is_hash(text: &[u8]) -> bool {
     text.len() == 64 && text.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Compares in a time that tells nothing of how much was right.
+/// Compares bytes in a time that does not depend on how many of them are equal.
 fn same_bytes(one: &[u8], other: &[u8]) -> bool {
     let differences = one.iter().zip(other).fold(0, |difference, (one, other)| difference | (one ^ other));
     one.len() == other.len() && differences == 0

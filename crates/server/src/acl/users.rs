@@ -1,8 +1,8 @@
-//! All users of an engine.
+//! The users of an engine.
 //!
-//! A user is shared by the sessions that it is in and never changed in place: a change puts a new one under its name and
-//! raises the epoch. A session compares the epoch that it knows with one load a request, and takes the lock only when
-//! they differ. Changes go one after the other. Any thread.
+//! The sessions that are logged in as a user share it, and it is never changed in place: a change puts a new user under the
+//! name and raises the epoch. For each request a session compares the epoch that it knows by one load, and takes the lock
+//! only if the epochs differ. Changes are made one after the other. Any thread.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use crate::request::error::Error;
 
 pub use super::selector::has_space;
 
-/// All users of one engine, and the log of their refusals.
+/// The users of one engine, and the log of their refusals.
 #[derive(Debug)]
 pub struct Acl {
     users: RwLock<Users>,
     epoch: AtomicU64,
-    /// True if a new client must send a password before anything else.
+    /// A new client has to send a password before anything else.
     asks_password: AtomicBool,
     /// The log of refusals.
     pub log: Log,
@@ -36,7 +36,7 @@ struct Users {
     next_id: u64,
 }
 
-/// The names of the users that a change affected and that clients may be logged in as.
+/// The names of the users that a change affected and as which clients may be logged in.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Changed {
     /// The removed users.
@@ -58,19 +58,19 @@ impl Default for Acl {
 
 /// Reading.
 impl Acl {
-    /// Raised by every change; never 0.
+    /// Returns the epoch, which every change raises; never 0.
     #[inline]
     pub fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// Returns whether a new client must send a password before anything else.
+    /// Returns whether a new client has to send a password before anything else.
     #[inline]
     pub fn asks_password(&self) -> bool {
         self.asks_password.load(Ordering::Relaxed)
     }
 
-    /// The user of this name.
+    /// Returns the user of this name.
     pub fn get(&self, name: &[u8]) -> Option<Arc<User>> {
         self.users.read().by_name.get(name).cloned()
     }
@@ -80,12 +80,12 @@ impl Acl {
         self.get(b"default").unwrap_or_else(|| Arc::new(User::new(0, b"default", Defaults::default())))
     }
 
-    /// All users by name.
+    /// Returns the users in the order of their names.
     pub fn all(&self) -> Vec<Arc<User>> {
         self.users.read().by_name.values().cloned().collect()
     }
 
-    /// The user that this name and password belong to, if it may come in.
+    /// Returns the user with this name and password, if clients may log in as it.
     pub fn admit(&self, name: &[u8], password: &[u8]) -> Option<Arc<User>> {
         self.get(name).filter(|user| user.admits(password))
     }
@@ -93,10 +93,10 @@ impl Acl {
 
 /// Changing.
 impl Acl {
-    /// Makes a user, or changes it: all rules or none.
+    /// Makes a user, or changes it: applies all rules or none.
     ///
     /// # Errors
-    /// Which rule is wrong and why, in Redis's words.
+    /// The wrong rule, and the reason in Redis's words.
     pub fn set_user(&self, name: &[u8], words: &[&[u8]], defaults: Defaults) -> Result<(), Error> {
         let rules = merge_selectors(words).map_err(|at| {
             let word = words.get(at).copied().unwrap_or_default();
@@ -137,7 +137,7 @@ impl Acl {
         self.publish(&users);
     }
 
-    /// Removes users; the names that there were.
+    /// Removes users; returns the names of those that existed.
     pub fn remove(&self, names: &[&[u8]]) -> Changed {
         let mut users = self.users.write();
         let removed: Vec<_> = names.iter().filter_map(|&name| users.by_name.remove(name)).collect();
@@ -164,9 +164,9 @@ impl Acl {
         Ok(())
     }
 
-    /// Replaces all users by those of a file; all or none. All previous users are returned as affected but the default one,
-    /// which stays the same: a client that is logged in as one of the others has to authenticate again, even if the file has
-    /// a user of that name.
+    /// Replaces all users by those of a file, or none if the file has faults. Returns all previous users except the default
+    /// one as affected: a client that is logged in as one of them has to authenticate again, even if the file has a user of
+    /// that name.
     ///
     /// # Errors
     /// All faults of the file, in Redis's words.
@@ -190,7 +190,8 @@ impl Acl {
         Ok(Changed { removed: old.into_keys().collect() })
     }
 
-    /// Publishes a change of the users: updates `asks_password`, and raises the epoch, so that all sessions look again.
+    /// Publishes a change of the users: updates `asks_password`, and raises the epoch, so that all sessions look their users
+    /// up again.
     fn publish(&self, users: &Users) {
         let asks = users.by_name.get(b"default".as_slice()).is_none_or(|user| !user.no_password || !user.enabled);
         self.asks_password.store(asks, Ordering::Relaxed);
@@ -198,7 +199,7 @@ impl Acl {
     }
 }
 
-/// Returns whether the words behind `user` in a configuration describe a user that no earlier line does.
+/// Checks that the words behind `user` in a configuration describe a user, and that no earlier line describes the same one.
 ///
 /// # Errors
 /// The reason in Redis's words.

@@ -1,9 +1,9 @@
 //! The command line of `serve`: `[FILE] [--option value ...] [-]`, as redis-server reads it.
 //!
-//! Options on the command line become lines that follow the file's and standard input's, so the same rules hold for all
-//! three and the last one said counts. The file may also stand behind options, where Redis would take it for one more value:
-//! a word is the file if its option has a value already and takes no second one, or if the word has a slash and names a
-//! file that is there. Pure functions, except for that look; any thread.
+//! Options on the command line become lines that follow those of the file and of standard input, so the same rules hold for
+//! all three, and the last line about an option counts. The file may also stand behind options, where Redis would take it for
+//! one more value. A word is the file if its option has a value already and takes no second one, or if the word has a slash
+//! and names an existing file. Pure functions, except for that look at the disk; any thread.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -17,9 +17,9 @@ use super::table::{Kind, find};
 /// The contents of a command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Arguments {
-    /// The configuration file, as it was written.
+    /// The configuration file, as the command line names it.
     pub file: Option<Vec<u8>>,
-    /// True if `-` asks to read lines from standard input as well.
+    /// The argument `-`: lines are read from standard input as well.
     pub standard_input: bool,
     /// The options as configuration lines.
     pub lines: Vec<u8>,
@@ -80,9 +80,9 @@ fn is_file_behind(option: &[u8], word: &[u8]) -> bool {
     if takes_many { has_slash && is_there } else { has_slash || is_there || word.ends_with(b".conf") }
 }
 
-/// Begins a line with an option's name; returns whether the next argument may be a name again. Usually it is a value even
-/// when it begins with `--`, but an argument that holds its value too (`"--port 6380"`) needs none, and `--save` without
-/// one means that nothing is to be saved.
+/// Begins a line with an option's name; returns whether the next argument may be a name again. Usually it is a value even if
+/// it begins with `--`. But an argument that holds its value too (`"--port 6380"`) needs none, and `--save` without a value
+/// switches automatic snapshots off.
 fn push_name(lines: &mut Vec<u8>, argument: &[u8], next: Option<&Vec<u8>>) -> bool {
     if !lines.is_empty() {
         lines.push(b'\n');
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(read.lines, b"dir \"/data\" \nbind \"::1\" \"127.0.0.1\" \nport \"1\" ");
         let behind = self::read(&["--bind", "::1", "127.0.0.1", "/dev/../Cargo.toml", "--hz 5", "./b.conf"]);
         assert_eq!(behind.file.as_deref(), Some(b"./b.conf".as_slice()), "the other is not there");
-        // A value too many stays one.
+        // A value too many remains a value of the option.
         assert_eq!(lines(&["--maxmemory", "1", "gb"]), "maxmemory \"1\" \"gb\" ");
         assert_eq!(lines(&["--logfile", "/x/a.conf"]), "logfile \"/x/a.conf\" ");
     }

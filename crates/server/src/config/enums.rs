@@ -1,13 +1,13 @@
-//! The options that are one of several words, as enums. Plain data; any thread.
+//! The options with a choice of several words, as enums. Plain data; any thread.
 //!
-//! The variants are in the table's order of the words. That order connects the two; a test compares them.
+//! The variants have the order of the words in the option table. A test compares the two.
 
 /// The importance of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
     /// Lines for developers only.
     Debug,
-    /// Much that is seldom useful.
+    /// Details that are seldom useful.
     Verbose,
     /// Lines that an operator wants to know.
     Notice,
@@ -18,19 +18,19 @@ pub enum LogLevel {
 /// The choice of the keys to evict, and with it the access clock that keys carry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MaxmemoryPolicy {
-    /// The longest unused of the keys that expire.
+    /// The key with a deadline that was not used for the longest time.
     VolatileLru,
-    /// The least used of the keys that expire.
+    /// The key with a deadline that is used least often.
     VolatileLfu,
-    /// Any of the keys that expire.
+    /// A random key with a deadline.
     VolatileRandom,
-    /// The next of the keys to expire.
+    /// The key that expires next.
     VolatileTtl,
-    /// The longest unused key.
+    /// The key that was not used for the longest time.
     AllkeysLru,
-    /// The least used key.
+    /// The key that is used least often.
     AllkeysLfu,
-    /// Any key.
+    /// A random key.
     AllkeysRandom,
     /// Evicts nothing.
     NoEviction,
@@ -41,7 +41,7 @@ pub enum MaxmemoryPolicy {
 pub enum Access {
     /// None of the clients.
     No,
-    /// All clients.
+    /// Every client.
     Yes,
     /// Connections from this machine.
     Local,
@@ -50,7 +50,7 @@ pub enum Access {
 /// The certificates that clients with TLS have to present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientCertificates {
-    /// Clients are not asked for one.
+    /// Clients are not asked for a certificate.
     NotAsked,
     /// A client without a trusted certificate is refused.
     Required,
@@ -59,7 +59,7 @@ pub enum ClientCertificates {
 }
 
 impl ClientCertificates {
-    /// The answer at this position of the table's list; required for any other number.
+    /// Returns the setting at this position of the table's list; [`ClientCertificates::Required`] for any other number.
     pub fn at(position: i64) -> Self {
         match position {
             0 => Self::NotAsked,
@@ -74,14 +74,14 @@ impl ClientCertificates {
 pub enum DisklessLoad {
     /// Never: the data goes through a file.
     Disabled,
-    /// If it has no keys.
+    /// Only if the replica has no keys.
     OnEmptyDb,
     /// Always. The present data can be read during the load if it is an older state of the same data.
     SwapDb,
 }
 
 impl DisklessLoad {
-    /// The answer at this position of the table's list; through a file for any other number.
+    /// Returns the setting at this position of the table's list; [`DisklessLoad::Disabled`] for any other number.
     pub fn at(position: i64) -> Self {
         match position {
             1 => Self::OnEmptyDb,
@@ -96,16 +96,16 @@ impl DisklessLoad {
 pub enum PropagationErrors {
     /// A replica asks for a full sync, and an AOF is not loaded.
     Resync,
-    /// The command is passed over.
+    /// The command is skipped.
     Ignore,
-    /// The server ends, and does not start.
+    /// The server ends; if the command is in an AOF, it does not start.
     Panic,
-    /// A replica ends; in an AOF the command is passed over.
+    /// A replica ends; in an AOF the command is skipped.
     PanicOnReplicas,
 }
 
 impl PropagationErrors {
-    /// The answer at this position of the table's list; all data is asked for at any other number.
+    /// Returns the setting at this position of the table's list; [`PropagationErrors::Resync`] for any other number.
     pub fn at(position: i64) -> Self {
         match position {
             1 => Self::Ignore,
@@ -115,17 +115,17 @@ impl PropagationErrors {
         }
     }
 
-    /// Whether a command of a log that answers an error is passed over.
+    /// Returns whether a command of an AOF that answers an error is skipped.
     pub fn passes_over_in_log(self) -> bool {
         self != Self::Panic
     }
 
-    /// Whether a command of a log that is not known is passed over.
+    /// Returns whether an unknown command of an AOF is skipped.
     pub fn passes_over_unknown_in_log(self) -> bool {
         matches!(self, Self::Ignore | Self::PanicOnReplicas)
     }
 
-    /// Returns whether a failed command of a primary is passed over. If clients of the replica write, their writes may be the
+    /// Returns whether a failed command of a primary is skipped. If clients of the replica write, their writes may be the
     /// reason, and no replica ends for that.
     pub fn passes_over_in_stream(self, is_read_only: bool) -> bool {
         self == Self::Ignore || self != Self::Resync && !is_read_only
@@ -138,7 +138,7 @@ impl PropagationErrors {
 }
 
 impl LogLevel {
-    /// The level at this position of the table's list; the most important for any other number.
+    /// Returns the level at this position of the table's list; the most important for any other number.
     pub fn at(position: i64) -> Self {
         match position {
             0 => Self::Debug,
@@ -150,7 +150,7 @@ impl LogLevel {
 }
 
 impl MaxmemoryPolicy {
-    /// The policy at this position of the table's list; no eviction for any other number.
+    /// Returns the policy at this position of the table's list; no eviction for any other number.
     pub fn at(position: i64) -> Self {
         match position {
             0 => Self::VolatileLru,
@@ -174,14 +174,14 @@ impl MaxmemoryPolicy {
         matches!(self, Self::VolatileLru | Self::AllkeysLru)
     }
 
-    /// Returns whether keys count how often they are used instead of when.
+    /// Returns whether the access clock of a key counts how often it is used, instead of when it was used last.
     pub fn is_lfu(self) -> bool {
         matches!(self, Self::VolatileLfu | Self::AllkeysLfu)
     }
 }
 
 impl Access {
-    /// Returns the answer at this position of the table's list; [`Access::No`] for any other number.
+    /// Returns the setting at this position of the table's list; [`Access::No`] for any other number.
     pub fn at(position: i64) -> Self {
         match position {
             1 => Self::Yes,
@@ -190,7 +190,7 @@ impl Access {
         }
     }
 
-    /// Returns whether a peer that is local or not may.
+    /// Returns whether a client may use the feature; `local` says whether the client is on this machine.
     pub fn allows(self, local: bool) -> bool {
         match self {
             Self::No => false,

@@ -1,9 +1,9 @@
 //! `notify-keyspace-events`: the events about keys that are published, as letters and as bits.
 //!
-//! Each letter is one bit of a number, so that a write learns with one load whether any subscriber may be interested. Pure
+//! Each letter is a bit of a number, so that a write learns with one load whether its event is to be published. Pure
 //! functions; any thread.
 
-/// The subject of an event about a key. Its number is its bit in the option's value.
+/// The class of an event about a key. Its number is its bit in the option's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum EventClass {
@@ -21,15 +21,15 @@ pub enum EventClass {
     Zset = 1 << 7,
     /// A key past its deadline was removed: `x`.
     Expired = 1 << 8,
-    /// A key was removed for want of memory: `e`.
+    /// A key was evicted: `e`.
     Evicted = 1 << 9,
     /// Streams: `t`.
     Stream = 1 << 10,
-    /// A key was looked for and is not there: `m`, which `A` does not include.
+    /// A key was looked up and does not exist: `m`, which `A` does not include.
     KeyMiss = 1 << 11,
     /// Types of modules, of which there are none: `d`.
     Module = 1 << 13,
-    /// A key came to be: `n`, which `A` does not include.
+    /// A key was created: `n`, which `A` does not include.
     New = 1 << 14,
 }
 
@@ -83,7 +83,7 @@ pub fn parse(letters: &[u8]) -> Result<u32, String> {
     Ok(bits)
 }
 
-/// The letters of these bits in Redis's order, in which `A` hides an `n`.
+/// Returns the letters of these bits in Redis's order. If `A` is shown, `n` is not.
 pub fn show(bits: u32) -> String {
     let mut letters = String::new();
     if bits & all_bits() == all_bits() {

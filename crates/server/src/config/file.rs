@@ -1,8 +1,8 @@
 //! A configuration file's text, cut into lines and words.
 //!
-//! One option a line, words as on an inline request (quotes and escapes included); `#` begins a comment line. Names are not
-//! looked up here. The text is untrusted: nothing in it can cause a panic, and the result is no larger than the text. Pure
-//! functions; any thread.
+//! Each line has one option, with words as in an inline request (quotes and escapes included); `#` begins a comment line.
+//! Names are not looked up here. The text is untrusted: nothing in it can cause a panic, and the result is no larger than the
+//! text. Pure functions; any thread.
 
 use sleeve_wire::inline;
 
@@ -13,11 +13,11 @@ pub struct Directive {
     pub line: usize,
     /// The line without white space around it.
     pub text: Vec<u8>,
-    /// Its words; the first is the name. Never empty.
+    /// The words of the line, the first of which is the name. Never empty.
     pub words: Vec<Vec<u8>>,
 }
 
-/// A line that cannot be used, and why.
+/// A line that cannot be used, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadLine {
     /// Line number, from 1.
@@ -28,7 +28,7 @@ pub struct BadLine {
     pub reason: String,
 }
 
-/// Cuts a whole text: its lines in order, each as its words or with the reason why it cannot be cut.
+/// Cuts a whole text into its lines, in order: each as its words, or with the reason why it cannot be cut.
 pub fn parse(text: &[u8]) -> Vec<Result<Directive, BadLine>> {
     let mut lines = Vec::new();
     for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
@@ -48,7 +48,7 @@ pub fn parse(text: &[u8]) -> Vec<Result<Directive, BadLine>> {
     lines
 }
 
-/// The words of one line; `None` for unbalanced quotes.
+/// Returns the words of a line; `None` if its quotes are unbalanced.
 pub fn words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let (mut bytes, mut spans) = (Vec::new(), Vec::new());
     if !inline::split(line, &mut bytes, &mut spans) {
@@ -61,7 +61,7 @@ pub fn words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     Some(spans.iter().map(word).collect())
 }
 
-/// A line without the white space around it.
+/// Returns a line without the white space around it.
 pub fn trim(line: &[u8]) -> &[u8] {
     let is_blank = |byte: &u8| b" \t\r\n".contains(byte);
     let start = line.iter().take_while(|byte| is_blank(byte)).count();

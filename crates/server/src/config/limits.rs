@@ -1,7 +1,7 @@
 //! Output buffer limits by client class: how they are written, shown and kept.
 //!
-//! A limit is three numbers: bytes at which a client goes at once, bytes that it may exceed for a while, and how long
-//! that while is. Pure functions; any thread.
+//! A limit has three numbers: the hard limit, a number of unsent bytes at which a client is closed at once; the soft limit, a
+//! number of bytes that may be exceeded for a while; and the length of that while. Pure functions; any thread.
 
 use super::size;
 
@@ -9,7 +9,7 @@ use super::size;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ClientClass {
-    /// Every client that is neither of the others.
+    /// A client that is neither a replica nor a subscriber.
     Normal,
     /// A replica of this server.
     Replica,
@@ -29,8 +29,8 @@ pub struct OutputLimit {
 }
 
 impl OutputLimit {
-    /// Returns whether a client with `waiting_bytes` unread is to be disconnected at `now_s` (seconds of a clock that never
-    /// goes back). `over_soft_since_s` is the client's own memory of when it went over the soft limit.
+    /// Returns whether a client with `waiting_bytes` unsent is to be closed at `now_s` (seconds of the monotonic clock).
+    /// `over_soft_since_s` is the client's note of the time at which it exceeded the soft limit.
     pub fn is_exceeded(&self, waiting_bytes: u64, over_soft_since_s: &mut Option<u64>, now_s: u64) -> bool {
         let is_over_soft = self.soft_bytes != 0 && waiting_bytes >= self.soft_bytes;
         let since_s = if is_over_soft { Some(over_soft_since_s.unwrap_or(now_s)) } else { None };
@@ -43,14 +43,14 @@ impl OutputLimit {
 /// The limits of all classes, in the order of [`ClientClass`].
 pub type OutputLimits = [OutputLimit; 3];
 
-/// Reads `CLASS HARD SOFT SECONDS ...`; classes that are not named keep their limits in `old`. A single word is split first,
-/// so that the whole list may be in one pair of quotes.
+/// Reads `CLASS HARD SOFT SECONDS ...`; classes that are not named keep their limits in `old`. If there is only one word, it
+/// is split first, so that the whole list may be in one pair of quotes.
 ///
 /// # Errors
 /// The reason in Redis's words.
 pub fn parse(old: &OutputLimits, words: &[&[u8]]) -> Result<OutputLimits, String> {
     let words: Vec<&[u8]> = match words {
-        // Nothing at all changes nothing.
+        // An empty list changes no limit.
         [b""] => Vec::new(),
         _ => words.iter().flat_map(|word| word.split(|&byte| byte == b' ')).collect(),
     };
@@ -67,7 +67,7 @@ pub fn parse(old: &OutputLimits, words: &[&[u8]]) -> Result<OutputLimits, String
     Ok(limits)
 }
 
-/// The limits as CONFIG GET shows them.
+/// Returns the limits as CONFIG GET shows them.
 pub fn show(limits: &OutputLimits) -> String {
     let one = |(name, limit): (&str, &OutputLimit)| {
         format!("{name} {} {} {}", limit.hard_bytes, limit.soft_bytes, limit.soft_seconds)
@@ -75,7 +75,7 @@ pub fn show(limits: &OutputLimits) -> String {
     ["normal", "slave", "pubsub"].into_iter().zip(limits).map(one).collect::<Vec<_>>().join(" ")
 }
 
-/// The class of this name.
+/// Returns the class with this name.
 pub fn class_of(word: &[u8]) -> Option<ClientClass> {
     match word.to_ascii_lowercase().as_slice() {
         b"normal" => Some(ClientClass::Normal),

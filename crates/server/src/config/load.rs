@@ -1,9 +1,9 @@
-//! Start-up: the configuration file, standard input and the command line, given to the options in this order.
+//! Start-up: applies the configuration file, standard input and the command line to the options, in this order.
 //!
-//! The three are one text, as in Redis, so the last line about an option counts and line numbers run through. `include`
-//! reads further files in its place, by pattern too. The words of an error are Redis's with our name in it, because
-//! scripts look for them. All lines are read, also behind one that cannot be used: a start tells the first fault, and a
-//! check of the configuration tells all. Called once, by the thread that starts the engine.
+//! The three are one text, as in Redis, so the last line about an option counts and line numbers go on from one to the next.
+//! `include` inserts further files at its place; it may be a pattern. The words of an error are Redis's with this program's
+//! name, because scripts look for them. All lines are read, even after one that cannot be used: a start reports the first
+//! fault, and a check of the configuration reports all. Called once, by the thread that starts the engine.
 
 use std::fmt;
 use std::io::Read;
@@ -21,19 +21,19 @@ use super::table::{Kind, Opt, find, names};
 use super::unsupported;
 use super::value::reason;
 
-/// The depth to which files may include files; more is taken for a circle.
+/// The greatest depth of files that include files; more is taken for a circle.
 const INCLUDE_DEPTH_MAX: usize = 16;
 
-/// Far more than any configuration has.
+/// The greatest size of a configuration file, which is far more than any has.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// A directive of Redis that is no option and that this server does not have yet.
+/// A directive of Redis that is no option, and for a feature that this server does not have yet.
 const UNBUILT: &[u8] = b"loadmodule";
 
-/// The names that a line may begin with in addition to those of options.
+/// The names besides those of options with which a line may begin.
 const DIRECTIVES: [&str; 3] = ["include", "user", "rename-command"];
 
-/// Why the configuration cannot be used; shown to the operator as it is.
+/// The reason why the configuration cannot be used; shown to the operator as it is.
 #[derive(Debug)]
 pub enum LoadError {
     /// A file that cannot be read, and the system's reason.
@@ -42,7 +42,7 @@ pub enum LoadError {
     StandardInput(String),
     /// A line that cannot be used.
     Line(BadLine),
-    /// Lines that are right one by one and wrong together.
+    /// Options that are valid one by one but not together.
     Whole(String),
 }
 
@@ -100,7 +100,7 @@ pub struct Loaded {
     pub faults: Vec<LoadError>,
 }
 
-/// As [`load`], and tells all faults.
+/// Applies the command line as [`load`] does, and returns all faults.
 pub fn load_all(config: &Config, arguments: &Arguments, standard_input: impl Read) -> Loaded {
     let mut reading =
         Reading { config, warnings: Vec::new(), faults: Vec::new(), refused: Vec::new(), has_save_points: false };
@@ -112,7 +112,7 @@ pub fn load_all(config: &Config, arguments: &Arguments, standard_input: impl Rea
     Loaded { warnings: reading.warnings, faults: reading.faults.into_iter().chain(refused).collect() }
 }
 
-/// The file, the standard input and the command line as one text, as far as they are asked for.
+/// Returns the configuration file, the standard input and the command line as one text, as far as they are used.
 fn whole_text(config: &Config, arguments: &Arguments, mut standard_input: impl Read) -> Result<Vec<u8>, LoadError> {
     let mut text = Vec::new();
     if let Some(file) = &arguments.file {
@@ -136,10 +136,10 @@ struct Reading<'a> {
     config: &'a Config,
     warnings: Vec<String>,
     faults: Vec<LoadError>,
-    /// Lines that ask an option for more than there is, until a later line about the same option counts instead: the
-    /// service of a distribution says `--daemonize no` after a file that says otherwise.
+    /// Lines with a value that a fixed option does not take. Such a line is a fault unless a later line about the same option
+    /// has a valid value: a distribution's service adds `--daemonize no` after a file that says otherwise.
     refused: Vec<(Opt, BadLine)>,
-    /// A line has given rules for snapshots: those of further lines are added to them.
+    /// A line has set rules for snapshots already: the rules of further lines are added to them.
     has_save_points: bool,
 }
 
@@ -250,8 +250,8 @@ fn unknown(name: &[u8]) -> String {
     nearest(name).map_or_else(|| refused.to_owned(), |meant| format!("{refused}\nDid you mean '{meant}'?"))
 }
 
-/// The known name that so few letters lie between that it may have been meant: one for names of up to seven, and one more for
-/// each further four. Of two that are as near the first one counts.
+/// Returns the known name that may have been meant: the nearest one, if the number of differing letters is small enough, one
+/// for names of up to seven letters and one more for each further four. Of two that are equally near the first one counts.
 fn nearest(name: &[u8]) -> Option<&'static str> {
     let name = std::str::from_utf8(name).ok().filter(|name| name.len() <= NAME_BYTES_MAX)?.to_ascii_lowercase();
     let known = names().map(|(_, known)| known).chain(DIRECTIVES).chain(unsupported::names());
@@ -260,7 +260,7 @@ fn nearest(name: &[u8]) -> Option<&'static str> {
     (letters != 0 && letters <= (name.len() / 4).max(1)).then_some(nearest)
 }
 
-/// The longest name that is compared: the comparison takes memory by the square of the length.
+/// The greatest length of a name that is compared: the comparison takes memory by the square of the length.
 const NAME_BYTES_MAX: usize = 64;
 
 fn read_file(path: &Path) -> Result<Vec<u8>, LoadError> {
@@ -273,7 +273,7 @@ fn paths(path: &[u8]) -> Vec<PathBuf> {
     if !path.iter().any(|byte| b"*?[".contains(byte)) {
         return plain();
     }
-    // A name that is not text, or no pattern after all, is looked for as it is written.
+    // If the name is not valid text, or no valid pattern, it is taken as the path itself.
     let found = std::str::from_utf8(path).ok().and_then(|pattern| glob::glob(pattern).ok());
     found.map_or_else(plain, |found| found.filter_map(Result::ok).collect())
 }

@@ -1,11 +1,11 @@
-//! The three numbers of `oom-score-adj-values`: for a server that stands alone, for a replica, for a child that writes a
-//! snapshot. Pure functions; any thread.
+//! The three numbers of `oom-score-adj-values`: for a primary, for a replica, and for a child that writes a snapshot. Pure
+//! functions; any thread.
 
 /// The number of values.
 const COUNT: usize = 3;
 const LIMIT: i64 = 2_000;
 
-/// The numbers as they are shown.
+/// Checks the numbers, and returns them in the form in which they are shown.
 ///
 /// # Errors
 /// The reason in Redis's words.
@@ -19,7 +19,7 @@ pub fn parse(words: &[&[u8]]) -> Result<String, String> {
     Ok(numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(" "))
 }
 
-/// The numbers of a shown value.
+/// Returns the numbers of a value in the form in which it is shown.
 pub fn numbers(shown: &[u8]) -> [i64; COUNT] {
     let mut numbers = [0; COUNT];
     let words = shown.split(|&byte| byte == b' ');
@@ -27,7 +27,7 @@ pub fn numbers(shown: &[u8]) -> [i64; COUNT] {
     numbers
 }
 
-/// Such a number is read as C reads one: a plus and zeros may stand before it, and nothing at all is 0.
+/// Reads a number as C does: a plus sign and zeros may precede it, and an empty text is 0.
 fn number(word: &[u8]) -> Option<i64> {
     if word.is_empty() { Some(0) } else { std::str::from_utf8(word).ok()?.parse().ok() }
 }

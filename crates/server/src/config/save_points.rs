@@ -1,16 +1,16 @@
-//! The rules of `save`: pairs of seconds and changes, after which a snapshot is written by itself. Pure functions; any
+//! The rules of `save`: pairs of seconds and changes, after which a snapshot is written automatically. Pure functions; any
 //! thread.
 
-/// A snapshot is due so many seconds after the last one if there were so many changes since.
+/// A rule: a snapshot is due so many seconds after the last one if there were so many changes since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SavePoint {
     /// Seconds since the last snapshot, at least 1.
     pub seconds: u64,
-    /// Changes since then.
+    /// Changes since the last snapshot.
     pub changes: u64,
 }
 
-/// The rules as they are shown: the words of a line, or one empty word for none.
+/// Checks the rules, and returns them in the form in which they are shown: the words of a line, or one empty word for none.
 ///
 /// # Errors
 /// The reason in Redis's words.
@@ -25,14 +25,14 @@ pub fn parse(words: &[&[u8]]) -> Result<String, String> {
     Ok(numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(" "))
 }
 
-/// The rules of a shown value.
+/// Returns the rules of a value in the form in which it is shown.
 pub fn points(shown: &[u8]) -> Vec<SavePoint> {
     let numbers: Vec<u64> =
         shown.split(|&byte| byte == b' ').filter_map(number).filter_map(|number| u64::try_from(number).ok()).collect();
     numbers.chunks_exact(2).map(|pair| SavePoint { seconds: pair[0], changes: pair[1] }).collect()
 }
 
-/// Such a number is read as C reads one: a plus and zeros may stand before it.
+/// Reads a number as C does: a plus sign and zeros may precede it.
 fn number(word: &[u8]) -> Option<i64> {
     std::str::from_utf8(word).ok()?.parse().ok()
 }

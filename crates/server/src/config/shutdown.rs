@@ -1,20 +1,20 @@
-//! The additional orders of a signal that ends the server: the words of `shutdown-on-sigint` and `shutdown-on-sigterm`.
+//! The options of a shutdown by a signal: the words of `shutdown-on-sigint` and `shutdown-on-sigterm`.
 //!
-//! They are SHUTDOWN's: kept as a bit each, shown in the order of the list, and `default` is none of them. Pure functions;
-//! any thread.
+//! The words are those of SHUTDOWN: each is kept as a bit, and they are shown in the order of the list; `default` stands for
+//! none of them. Pure functions; any thread.
 
-/// Write a snapshot first, regardless of the options about snapshots.
+/// Write a snapshot first, regardless of `save`.
 pub const SAVE: i64 = 1;
-/// Write none.
+/// Write no snapshot, regardless of `save`.
 pub const NO_SAVE: i64 = 2;
 /// Do not wait for replicas.
 pub const NOW: i64 = 4;
-/// End even when the snapshot fails.
+/// End even if the snapshot fails.
 pub const FORCE: i64 = 8;
 
 const WORDS: [(&str, i64); 5] = [("default", 0), ("save", SAVE), ("nosave", NO_SAVE), ("now", NOW), ("force", FORCE)];
 
-/// The bits of the words.
+/// Returns the bits of the words.
 ///
 /// # Errors
 /// The reason in Redis's words.
@@ -33,7 +33,7 @@ pub fn parse(words: &[&[u8]]) -> Result<i64, String> {
     Ok(bits)
 }
 
-/// The words of the bits.
+/// Returns the words of the bits.
 pub fn show(bits: i64) -> String {
     let shown: Vec<_> = WORDS.iter().filter(|(_, bit)| bits & bit != 0).map(|(name, _)| *name).collect();
     if shown.is_empty() { WORDS[0].0.to_owned() } else { shown.join(" ") }

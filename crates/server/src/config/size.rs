@@ -2,8 +2,8 @@
 //!
 //! Pure functions; any thread.
 
-/// Bytes from digits and one of the units `b k kb m mb g gb` (`k` is 1,000, `kb` 1,024 and so on); `None` when it is no
-/// size. As in the original, no digits at all are 0, and more than fit are the most that fit.
+/// Reads bytes from digits and one of the units `b k kb m mb g gb` (`k` is 1,000, `kb` 1,024 and so on); returns `None` if
+/// the word is no size. As in Redis, a word without digits is 0, and a size that does not fit is the greatest that fits.
 pub fn parse(word: &[u8]) -> Option<u64> {
     let digits_len = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (digits, unit) = word.split_at_checked(digits_len)?;
@@ -18,11 +18,11 @@ pub fn parse(word: &[u8]) -> Option<u64> {
         _ => return None,
     };
     let number = digits.iter().fold(0_u64, |sum, digit| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0')));
-    // The original keeps the digits in 128 bytes.
+    // Redis keeps the digits in 128 bytes.
     (digits.len() < 128).then_some(number.saturating_mul(factor))
 }
 
-/// A size as CONFIG REWRITE writes it: in the largest unit that divides it.
+/// Returns a size as CONFIG REWRITE writes it: in the largest unit that divides it.
 pub fn show(bytes: u64) -> String {
     for (unit, shift) in [("gb", 30), ("mb", 20), ("kb", 10)] {
         let whole = bytes >> shift;

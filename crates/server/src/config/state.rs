@@ -1,13 +1,14 @@
 //! The values of all options of one engine.
 //!
 //! Numbers, sizes, flags and choices are atomics, so that a hot path reads an option with one relaxed load. Texts are behind
-//! a lock and are handed out as shared references. A text also keeps its length in its atomic, so that checking for a
-//! password costs no lock either.
+//! a lock and are handed out as shared references. The atomic of a text holds its length, so that code can check for a
+//! password without a lock.
 //!
-//! Changes go one after the other under one lock: CONFIG SET takes all of its pairs or none. The consequences of a change (a
-//! new listener, another log level) are not known here: the caller hands in a function that applies them and may refuse.
+//! Changes are made one after the other under one lock: CONFIG SET applies all of its pairs or none. This module does not
+//! know the consequences of a change (a new listener, another log level): the caller passes a function that applies them and
+//! may refuse.
 //!
-//! Any thread may read or change. This module knows neither files (`load`, `rewrite`) nor commands.
+//! Any thread may read or change options. This module knows neither files (`load`, `rewrite`) nor commands.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,11 +28,11 @@ use crate::acl::Defaults;
 use crate::request::error::Error;
 use crate::request::renamed_commands::RenamedCommands;
 
-/// All options of one engine.
+/// The options of one engine.
 #[derive(Debug)]
 pub struct Config {
     numbers: [AtomicI64; COUNT],
-    /// The text of each option; options that are no text share one empty text.
+    /// The text of each option; options that are no texts share one empty text.
     texts: RwLock<Vec<Arc<[u8]>>>,
     limits: [[AtomicU64; 3]; 3],
     file: RwLock<Option<PathBuf>>,
@@ -41,10 +42,10 @@ pub struct Config {
     changing: Mutex<()>,
 }
 
-/// A pair of a CONFIG SET that may be applied.
+/// A pair of CONFIG SET that has passed the checks.
 struct CheckedPair<'a> {
     row: &'static Row,
-    /// The name in the table's letters: the row's own or the alias that was written.
+    /// The name as the option table writes it: the option's own or the alias that the client used.
     name: &'static str,
     text: &'a [u8],
 }
@@ -68,18 +69,18 @@ impl Default for Config {
     }
 }
 
-/// The microseconds below which a limit for slow commands makes every command be timed separately.
+/// A limit for slow commands below this number of microseconds makes every command be timed separately.
 const TIMED_ALONE_US: i64 = 1_000;
 
 /// Reading.
 impl Config {
-    /// The number of a numeric option, the position of a choice, 0 or 1 of a flag, the length of a text.
+    /// Returns the number of a numeric option, the position of a choice, 0 or 1 for a flag, or the length of a text.
     #[inline]
     pub fn number(&self, option: Opt) -> i64 {
         self.numbers[option as usize].load(Ordering::Relaxed)
     }
 
-    /// The size of a memory option in bytes.
+    /// Returns the size of a memory option in bytes.
     #[inline]
     pub fn memory(&self, option: Opt) -> u64 {
         self.number(option) as u64
@@ -97,7 +98,7 @@ impl Config {
         self.number(option) != 0
     }
 
-    /// The bytes of a text option; words are joined by single spaces.
+    /// Returns the bytes of a text option; words are joined by single spaces.
     pub fn text(&self, option: Opt) -> Arc<[u8]> {
         Arc::clone(&self.texts.read()[option as usize])
     }
@@ -125,7 +126,7 @@ impl Config {
         OutputLimit { hard_bytes, soft_bytes, soft_seconds }
     }
 
-    /// Bytes that all clients may take together; 0 sets no limit.
+    /// Returns how many bytes all clients may take together; 0 sets no limit.
     pub fn client_bytes_max(&self) -> u64 {
         match self.number(Opt::MaxmemoryClients) {
             bytes @ 0.. => bytes as u64,
@@ -141,25 +142,27 @@ impl Config {
         if self.number(Opt::LatencyMonitorThreshold) > 0 || (0..TIMED_ALONE_US).contains(&slow_us) {
             return 0;
         }
-        // No processor counts more slowly than five nanoseconds a tick.
+        // No processor's ticks are longer than five nanoseconds.
         u64::try_from(slow_us).map_or(u64::MAX, |slow_us| slow_us.saturating_mul(200))
     }
 
-    /// Fewer bytes of a request and its reply together are large to neither COMMANDLOG LARGE-REQUEST nor LARGE-REPLY.
+    /// Returns the number of bytes, of a request and its reply together, below which neither is large for COMMANDLOG
+    /// LARGE-REQUEST or LARGE-REPLY.
     #[inline]
     pub fn large_bytes(&self) -> usize {
-        // -1 stands for no bound.
+        // -1 stands for no limit.
         let bound = |option| self.number(option) as u64 as usize;
         bound(Opt::LargeRequestBytes).min(bound(Opt::LargeReplyBytes))
     }
 
-    /// Returns whether any option limits the memory of clients, which is accounted then.
+    /// Returns whether any option limits the memory of clients: only then is it accounted.
     #[inline]
     pub fn bounds_memory(&self) -> bool {
         self.memory(Opt::Maxmemory) != 0 || self.number(Opt::MaxmemoryClients) != 0
     }
 
-    /// Returns whether keys count how often they are used instead of when: under an LFU policy.
+    /// Returns whether the access clock of a key counts how often it is used, instead of when it was used last: under an LFU
+    /// policy.
     #[inline]
     pub fn counts_uses(&self) -> bool {
         const VOLATILE_LFU: i64 = MaxmemoryPolicy::VolatileLfu as i64;
@@ -167,17 +170,17 @@ impl Config {
         matches!(self.number(Opt::MaxmemoryPolicy), VOLATILE_LFU | ALLKEYS_LFU)
     }
 
-    /// Returns whether clients that come with TLS show a certificate.
+    /// Returns whether clients have to present a certificate under TLS.
     pub fn client_certificates(&self) -> ClientCertificates {
         ClientCertificates::at(self.number(Opt::TlsAuthClients))
     }
 
-    /// The users that the configuration file names: the words behind each `user`.
+    /// Returns the users that the configuration file names: the words behind each `user`.
     pub fn users(&self) -> Vec<Vec<Vec<u8>>> {
         self.users.lock().clone()
     }
 
-    /// The names that the configuration file gives to commands.
+    /// Returns the names that the configuration file gives to commands.
     pub fn names(&self) -> RenamedCommands {
         self.names.lock().clone()
     }
@@ -187,7 +190,7 @@ impl Config {
         Defaults { all_channels: self.number(Opt::AclPubsubDefault) == 0 }
     }
 
-    /// The least important lines that are still logged.
+    /// Returns the least important level that is logged.
     pub fn log_level(&self) -> LogLevel {
         LogLevel::at(self.number(Opt::Loglevel))
     }
@@ -197,18 +200,18 @@ impl Config {
         PropagationErrors::at(self.number(Opt::PropagationErrorBehavior))
     }
 
-    /// Returns the policy, which also decides the access clock that keys carry.
+    /// Returns the eviction policy, which also decides the kind of access clock that keys have.
     pub fn maxmemory_policy(&self) -> MaxmemoryPolicy {
         MaxmemoryPolicy::at(self.number(Opt::MaxmemoryPolicy))
     }
 
-    /// Returns the clients that may use the feature guarded by a protecting option (`enable-...`).
+    /// Returns the clients that may use the feature that this option (`enable-...`) protects.
     pub fn access(&self, option: Opt) -> Access {
         Access::at(self.number(option))
     }
 
-    /// Background rounds a second for so many clients: `hz`, doubled under `dynamic-hz` until at most 200 clients fall to
-    /// a round, and never over 500.
+    /// Returns the number of background rounds a second for so many clients: `hz`. Under `dynamic-hz` it is doubled until at
+    /// most 200 clients fall to a round; it is never over 500.
     pub fn rounds_a_second(&self, clients: usize) -> u32 {
         let mut rounds = self.number(Opt::Hz).clamp(1, 500) as usize;
         while self.flag(Opt::DynamicHz) && rounds < 500 && clients / rounds > 200 {
@@ -217,14 +220,14 @@ impl Config {
         rounds.min(500) as u32
     }
 
-    /// `path` as it is if absolute, else from `dir`.
+    /// Returns an absolute `path` as it is, and a relative one resolved from `dir`.
     pub fn resolve(&self, path: &[u8]) -> PathBuf {
         use std::os::unix::ffi::OsStrExt;
         let of = |bytes| Path::new(std::ffi::OsStr::from_bytes(bytes));
         of(&self.text(Opt::Dir)).join(of(path))
     }
 
-    /// The configuration file that the engine was started with, absolute.
+    /// Returns the absolute path of the configuration file with which the engine was started.
     pub fn file(&self) -> Option<PathBuf> {
         self.file.read().clone()
     }
@@ -234,8 +237,8 @@ impl Config {
         *self.file.write() = Some(file);
     }
 
-    /// Names and values of the options that any of the patterns matches, as CONFIG GET lists them: a plain name as it was
-    /// written, matches of a pattern in the table's order, nothing twice.
+    /// Returns names and values of the options that match any of the patterns, as CONFIG GET lists them: a plain name as the
+    /// client wrote it, matches of a pattern in the table's order, and no option twice.
     pub fn get<'a>(&self, patterns: impl IntoIterator<Item = &'a [u8]>) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
         let mut add = |name: &[u8], row: &Row| {
@@ -257,12 +260,12 @@ impl Config {
         found
     }
 
-    /// The value as CONFIG GET shows it.
+    /// Returns the value as CONFIG GET shows it.
     pub fn show(&self, option: Opt) -> Vec<u8> {
         value::show(option.row().kind, &self.value(option))
     }
 
-    /// The value as it is kept.
+    /// Returns the value as it is kept.
     pub fn value(&self, option: Opt) -> Value {
         match option.row().kind {
             Kind::OutputLimits => Value::Limits(
@@ -282,7 +285,7 @@ impl Config {
         }
     }
 
-    /// The value that the option has when nothing is written for it.
+    /// Returns the option's default value.
     pub fn default_of(&self, row: &Row) -> Value {
         if row.option == Opt::Workers {
             return Value::Number(std::thread::available_parallelism().map_or(1, |cores| cores.get() as i64));
@@ -292,7 +295,7 @@ impl Config {
             _ => Value::Number(0),
         };
         match row.kind {
-            // The present folder is looked up on demand, not by every engine that is made.
+            // The present folder is looked up when it is needed, not whenever an engine is made.
             Kind::Folder | Kind::FileName { .. } | Kind::Text(_) | Kind::Template => Value::Text(row.default.into()),
             Kind::Words { .. }
             | Kind::Percentiles
@@ -310,14 +313,14 @@ impl Config {
 
 /// Changing.
 impl Config {
-    /// Sets one option to the words of a configuration line, even if it may not change later: before the start only.
+    /// Sets one option to the words of a configuration line, even if it may not be changed later. Only before the start.
     ///
     /// # Errors
     /// The reason in Redis's words; the option keeps its value.
     pub fn assign(&self, option: Opt, words: &[&[u8]]) -> Result<(), String> {
         let _changing = self.changing.lock();
         let kind = option.row().kind;
-        // A line may give several words as one.
+        // A line may give several words in one pair of quotes.
         let split = match words {
             [word] if !word.is_empty() => words_of(kind, word),
             _ => words.to_vec(),
@@ -327,7 +330,7 @@ impl Config {
         Ok(())
     }
 
-    /// Keeps the words behind `user` for the start, if they describe one.
+    /// Keeps the words behind `user` until the start, if they describe a user.
     ///
     /// # Errors
     /// The reason in Redis's words.
@@ -338,7 +341,7 @@ impl Config {
         Ok(())
     }
 
-    /// Renames a command, or takes it away with an empty name: before the start only.
+    /// Renames a command, or removes it if the new name is empty. Only before the start.
     ///
     /// # Errors
     /// The reason in Redis's words.
@@ -346,12 +349,12 @@ impl Config {
         self.names.lock().rename(old, new)
     }
 
-    /// Applies CONFIG SET: takes all pairs or none, and returns the options with changed values. `local` states whether the
-    /// peer counts as local for protected options. `apply` is called for each changed option once all are set. If it refuses
-    /// one, the old values are restored and it is called again for those already applied.
+    /// Applies CONFIG SET: sets all pairs or none, and returns the options with changed values. `local` says whether the
+    /// client is on this machine, for protected options. `apply` is called for each changed option once all are set. If it
+    /// refuses one, the old values are restored and it is called again for those already applied.
     ///
     /// # Errors
-    /// The whole error reply, worded as Redis words it.
+    /// The whole error reply, worded as in Redis.
     pub fn set(
         &self,
         pairs: &[(&[u8], &[u8])],
@@ -381,8 +384,8 @@ impl Config {
             if let Err(reason) = apply(*option) {
                 self.restore(&undo);
                 for (applied, _) in undo.iter().take(index) {
-                    // The old value was in force a moment ago. If it is refused now the cause is outside, and the peer gets
-                    // the first refusal.
+                    // The old value was applied a moment ago. If it is refused now, the cause lies outside of the server; the
+                    // client gets the first refusal.
                     let _ = apply(*applied);
                 }
                 return Err(failed(option.name().as_bytes(), &reason));
@@ -391,7 +394,8 @@ impl Config {
         Ok(undo.into_iter().map(|(option, _)| option).collect())
     }
 
-    /// The rows of the named options, if all of them exist, may change and are named once; else the first reason why not.
+    /// Returns the rows of the named options, if all of them exist, may be changed and are named once; else the first reason
+    /// why not.
     fn admit<'a>(&self, pairs: &[(&'a [u8], &'a [u8])], local: bool) -> Result<Vec<CheckedPair<'a>>, Error> {
         let mut wanted: Vec<CheckedPair<'a>> = Vec::with_capacity(pairs.len());
         for &(written, text) in pairs {
@@ -411,7 +415,7 @@ impl Config {
             if let Some(refusal) = refusal {
                 return Err(failed(written, refusal));
             }
-            // As in Redis an alias is another name: of two names of one option the last counts.
+            // As in Redis an alias counts as another name: if a request has both names of an option, the last one counts.
             if wanted.iter().any(|known| known.name == name) {
                 return Err(failed(written, "duplicate parameter"));
             }
@@ -446,13 +450,13 @@ impl Config {
     }
 }
 
-/// Returns whether an option names a file that may have another content now, so that setting it to its own value means
-/// something.
+/// Returns whether an option names a file. Its content may have changed, so setting the option to its present value has an
+/// effect.
 fn is_about_a_file(option: Opt) -> bool {
     matches!(option, Opt::TlsCertFile | Opt::TlsKeyFile | Opt::TlsCaCertFile | Opt::TlsCaCertDir)
 }
 
-/// The words of a value that came as one argument.
+/// Splits a value that came as one argument into its words.
 fn words_of(kind: Kind, text: &[u8]) -> Vec<&[u8]> {
     match kind {
         Kind::Words { .. }
@@ -466,8 +470,7 @@ fn words_of(kind: Kind, text: &[u8]) -> Vec<&[u8]> {
     }
 }
 
-/// Returns the value of an option that these words stand for. If the option has fixed values, an error names the one to write
-/// instead.
+/// Returns the value that these words stand for. If the option has fixed values, the error names the value to write instead.
 fn parsed(row: &Row, words: &[&[u8]], old: &Value) -> Result<Value, String> {
     value::parse(row.kind, words, old).map_err(|reason| {
         match unsupported::instead(row.option, &String::from_utf8_lossy(&words.join(&b' '))) {

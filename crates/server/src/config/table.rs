@@ -35,24 +35,24 @@ pub enum Kind {
         /// Greatest value in bytes.
         max: u64,
     },
-    /// Bytes, or a percentage of something else, which is kept as a negative number.
+    /// Bytes, or a percentage of another amount, which is kept as a negative number.
     MemoryOrPercent,
     /// File permissions, written in octal.
     Octal {
         /// Greatest value.
         max: i64,
     },
-    /// One of the words; kept as its position.
+    /// A choice of one of these words; kept as its position.
     Choice(&'static [&'static str]),
-    /// One of the words, several of which may mean the same number; the first of them is shown.
+    /// A choice of one of these words with their numbers. Several words may have the same number; the first of them is shown.
     Named(&'static [(&'static str, i64)]),
-    /// Any bytes, and whether they are the path of something.
+    /// A text of any bytes, and whether it is a path.
     Text(Path),
-    /// Up to so many words.
+    /// A list of words.
     Words {
-        /// Most words.
+        /// The most words.
         max: usize,
-        /// The error for more names.
+        /// The error for more words.
         too_many: &'static str,
     },
     /// Numbers from 0 to 100.
@@ -61,12 +61,12 @@ pub enum Kind {
     FileName {
         /// The error for a path.
         path: &'static str,
-        /// The error for an empty name, if there must be one.
+        /// The error for an empty name, if the name may not be empty.
         empty: Option<&'static str>,
     },
     /// A folder that exists.
     Folder,
-    /// Classes of events about keys, a letter each; kept as bits.
+    /// Classes of keyspace events, a letter each; kept as bits.
     Events,
     /// Output buffer limits by client class: `CLASS HARD SOFT SECONDS ...`.
     OutputLimits,
@@ -80,25 +80,25 @@ pub enum Kind {
     Shutdown,
     /// The primary of this server: `HOST PORT`, or none.
     Master,
-    /// Only these values, because they describe this server; the first is the one that is shown.
+    /// A fixed choice of these values, because only they describe this server; the first one is shown.
     Fixed(&'static [&'static str]),
 }
 
-/// The meaning of an option's value for the file system. [`Kind::Text`] states it for each option, so that a new one must
-/// have an answer; for the other kinds [`Kind::path`] knows it.
+/// The use of an option's value as a path. [`Kind::Text`] states it for each option, so that a new option has to decide about
+/// it; for the other kinds [`Kind::path`] knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Path {
-    /// It is no path: a password, an address, a word.
+    /// The value is no path, but a password, an address or a word.
     None,
     /// The path of a file or a folder that is only read.
     Read,
     /// The path or the name of a file, folder or socket that the server may make, write, replace or remove. A client that may
-    /// set it writes to a place of its choice, so it is never [`Change::Live`].
+    /// set it can make the server write anywhere, so it is never [`Change::Live`].
     Written,
 }
 
 impl Kind {
-    /// Returns the meaning of a value of this kind for the file system.
+    /// Returns the use of a value of this kind as a path.
     pub fn path(self) -> Path {
         match self {
             Self::Text(path) => path,
@@ -128,63 +128,64 @@ impl Kind {
 /// The times at which an option may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// In the configuration file and on the command line only.
+    /// The option is set only in the configuration file and on the command line.
     Startup,
-    /// Only at the start, for options that Redis does not have: CONFIG SET may name them with their present value, because
-    /// tools that write all options back skip only the options that Redis refuses.
+    /// The option is set only at the start, and Redis does not have it. CONFIG SET accepts its present value, because tools
+    /// that write all options back skip only the options that Redis refuses.
     Own,
-    /// Also by CONFIG SET.
+    /// CONFIG SET may change the option.
     Live,
-    /// As `Live`, for tests: CONFIG GET shows it only for its complete name.
+    /// CONFIG SET may change the option, which is for tests: CONFIG GET shows it only for its complete name.
     Hidden,
-    /// By CONFIG SET if `enable-protected-configs` allows it.
+    /// CONFIG SET may change the option if `enable-protected-configs` allows it.
     Protected,
-    /// Protected, for options that Redis does not have: the present value is accepted from all clients, as with `Own`.
+    /// The option is protected, and Redis does not have it: CONFIG SET accepts its present value from all clients, as with
+    /// `Own`.
     OwnProtected,
 }
 
-/// One option.
+/// An option's row of the table.
 #[derive(Debug)]
 pub struct Row {
     /// The option of the row.
     pub option: Opt,
-    /// Lowercase name.
+    /// The name, in lower case.
     pub name: &'static str,
     /// Older names of the same option.
     pub aliases: &'static [&'static str],
-    /// The values that it accepts.
+    /// The values that the option accepts.
     pub kind: Kind,
-    /// The value when nothing is written, in the form in which it would be written.
+    /// The default value, in the form in which a configuration line would give it.
     pub default: &'static str,
-    /// The times at which it may change.
+    /// The times at which the option may change.
     pub change: Change,
-    /// A sentence for people.
+    /// The purpose, as a sentence for people.
     pub doc: &'static str,
 }
 
 impl Opt {
-    /// The row of this option.
+    /// Returns the row of this option.
     pub fn row(self) -> &'static Row {
         &ROWS[self as usize]
     }
 
-    /// The option of this name or alias, in any case of letters.
+    /// Returns the option with this name or alias, in upper or lower case.
     pub fn find(name: &[u8]) -> Option<Self> {
         find(name).map(|(row, _)| row.option)
     }
 
-    /// The option's name in the table.
+    /// Returns the option's name in the table.
     pub fn name(self) -> &'static str {
         self.row().name
     }
 }
 
-/// The option of this name or alias, in any case of letters, with the name as the table writes it.
+/// Returns the row of the option with this name or alias, in upper or lower case, and that name as the table writes it.
 pub fn find(name: &[u8]) -> Option<(&'static Row, &'static str)> {
     names().find(|(_, own)| own.as_bytes().eq_ignore_ascii_case(name))
 }
 
-/// Every name of every option, aliases included, with its row.
+/// Returns the names of all options, aliases included, with their rows.
 pub fn names() -> impl Iterator<Item = (&'static Row, &'static str)> {
     ROWS.iter()
         .flat_map(|row| std::iter::once(row.name).chain(row.aliases.iter().copied()).map(move |name| (row, name)))
@@ -223,7 +224,7 @@ const POLICIES: Kind = Kind::Choice(&[
 /// Writes the enum and the table from one list, so that both always have the same entries.
 macro_rules! options {
     ($($option:ident $name:literal $(= $alias:literal)* $kind:expr, $default:literal, $change:ident, $doc:literal;)+) => {
-        /// Every option, in the table's order.
+        /// The options, in the table's order.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum Opt {
@@ -492,7 +493,7 @@ options! {
     KeyLoadDelay "key-load-delay" number(INT_MIN, INT_MAX), "0", Hidden,
         "Microseconds to wait behind each key that is loaded; for tests.";
 
-    // The append-only log.
+    // The AOF.
     Appendonly "appendonly" Kind::Flag, "no", Live,
         "Whether every change is written to an AOF from which the data is loaded at the start.";
     Appendfilename "appendfilename" Kind::FileName {
@@ -551,7 +552,7 @@ options! {
     MinReplicasMaxLag "min-replicas-max-lag" = "min-slaves-max-lag" number(0, INT_MAX), "10", Live,
         "Largest lag, in seconds, of a replica that counts for that; 0: the lag does not matter.";
 
-    // A replica.
+    // Replication.
     Replicaof "replicaof" = "slaveof" Kind::Master, "", Startup,
         "Primary of this server, which then is its replica: host and port.";
     Masterauth "masterauth" = "primaryauth" TEXT, "", Live,
@@ -581,7 +582,7 @@ options! {
     ReplDisklessLoad "repl-diskless-load" Kind::Choice(&["disabled", "on-empty-db", "swapdb"]), "disabled", Live,
         "Whether a replica loads a full sync directly from the socket: never (through a file), if it has no data, or always.";
 
-    // Features that are not built yet, at the values that are true until then.
+    // Features that are not built yet: options with the values that are true until then.
     ClusterEnabled "cluster-enabled" NO, "no", Startup,
         "Whether this server is a node of a cluster; it cannot be one yet.";
     EnableModuleCommand "enable-module-command" ACCESS, "no", Startup,
@@ -655,7 +656,7 @@ mod tests {
         let written = ROWS.iter().filter(|row| row.kind.path() == Path::Written);
         let open = written.clone().filter(|row| matches!(row.change, Change::Live | Change::Hidden));
         assert_eq!(open.map(|row| row.name).collect::<Vec<_>>(), Vec::<&str>::new());
-        // The other way round: an option is protected because of the thing that it names.
+        // The reverse check: each protected option names a file, a folder or the like.
         let protected = ROWS.iter().filter(|row| matches!(row.change, Change::Protected | Change::OwnProtected));
         assert!(protected.clone().all(|row| row.kind.path() == Path::Written), "{protected:?}");
         assert!(written.count() >= 9);

@@ -1,12 +1,12 @@
-//! The template of the process's title: text with variables in braces, `{{` for a brace.
+//! The template of the process's title: text with variables in braces; `{{` stands for a brace.
 //!
-//! A template with an unknown variable is refused, as is one that could give an empty text. The values of the variables are
-//! handed in. Pure functions; any thread.
+//! A template with an unknown variable is refused, and so is a template that could give an empty text. The caller passes the
+//! values of the variables. Pure functions; any thread.
 
 /// The values of the variables.
 #[derive(Debug, Clone, Default)]
 pub struct Facts {
-    /// `title`: the program, as it was called.
+    /// `title`: the name with which the program was called.
     pub program: Vec<u8>,
     /// `listen-addr`: the address at which the server listens.
     pub address: Vec<u8>,
@@ -21,7 +21,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Returns the value of one variable. `server-mode` names a mode other than standing alone, which no server has yet.
+    /// Returns the value of a variable. `server-mode` names a mode such as cluster, which no server has yet, so it is empty.
     fn of(&self, variable: &[u8]) -> Option<Vec<u8>> {
         Some(match variable {
             b"title" => self.program.clone(),
@@ -36,7 +36,7 @@ impl Facts {
     }
 }
 
-/// Checks a template by filling it with as little as there can be.
+/// Checks a template by filling it with the shortest possible values.
 ///
 /// # Errors
 /// The reason in Redis's words.
@@ -48,7 +48,7 @@ pub fn check(template: &[u8]) -> Result<(), String> {
     }
 }
 
-/// The template with its variables filled in, without spaces around it; `None` if it cannot be.
+/// Returns the template with its variables filled in, without spaces around it; `None` if that is not possible.
 pub fn fill(template: &[u8], facts: &Facts) -> Option<Vec<u8>> {
     let mut filled = Vec::new();
     let mut rest = template;

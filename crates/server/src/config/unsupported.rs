@@ -40,7 +40,7 @@ const NAMES: &str = "this server always gives Redis's names for itself";
 const ASSERTIONS: &str = "which of its own assumptions this server tests is decided when it is built";
 const TESTS: &str = "it is for tests of Redis's own program";
 
-/// Names, and why they have no effect.
+/// The names of options that have no effect, with the reason.
 const ABSENT: &[(&str, &str)] = &[
     ("rdb-del-sync-files", SNAPSHOT_FILES),
     ("replica-lazy-flush", FREEING),
@@ -138,7 +138,7 @@ const ABSENT: &[(&str, &str)] = &[
     ("client-default-resp", TESTS),
 ];
 
-/// Values of such options that are true of this server anyway, in addition to an empty one.
+/// Values of such options that are true of this server anyway. An empty value is always true.
 const TRUE_ANYWAY: &[(&str, &str)] = &[
     ("repl-disable-tcp-nodelay", "no"),
     ("dual-channel-replication-enabled", "no"),
@@ -157,7 +157,7 @@ const TRUE_ANYWAY: &[(&str, &str)] = &[
     ("client-default-resp", "2"),
 ];
 
-/// The advice for a value that an option of kind `Fixed` does not take; `{}` stands for that value.
+/// The advice for a value that an option of kind `Fixed` does not take; `{}` in it stands for that value.
 const INSTEAD: &[(Opt, &str)] = &[
     (
         Opt::ClusterEnabled,
@@ -210,12 +210,12 @@ const INSTEAD: &[(Opt, &str)] = &[
     ),
 ];
 
-/// Why a line about this option has no effect, if that is known of it.
+/// Returns the reason why a line about this option has no effect, if the option is one of these.
 pub fn reason(name: &[u8]) -> Option<&'static str> {
     ABSENT.iter().find(|(absent, _)| absent.as_bytes().eq_ignore_ascii_case(name)).map(|(_, why)| *why)
 }
 
-/// Returns whether a line with these words asks only for things that are so without it: then no warning is needed.
+/// Returns whether a line with these words asks only for things that are true without it: then no warning is needed.
 pub fn is_true_anyway(words: &[Vec<u8>]) -> bool {
     match words {
         [_, value] if value.is_empty() => true,
@@ -231,7 +231,7 @@ pub fn instead(option: Opt, value: &str) -> Option<String> {
     INSTEAD.iter().find(|(own, _)| *own == option).map(|(_, words)| words.replace("{}", value))
 }
 
-/// The names that are passed over.
+/// Returns the names of the options that are ignored.
 pub fn names() -> impl Iterator<Item = &'static str> {
     ABSENT.iter().map(|(name, _)| *name)
 }

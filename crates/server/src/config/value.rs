@@ -1,7 +1,7 @@
-//! One option's value: from words to a value and back, with Redis's limits and Redis's error texts.
+//! The value of an option: from words to a value and back, with Redis's limits and Redis's error texts.
 //!
-//! It knows kinds, not meanings: the code that asked for a change decides about its consequences. Pure functions, except that
-//! a folder is looked up on the disk; any thread.
+//! This module knows the kinds of values, not their meanings: the code that asked for a change decides about its
+//! consequences. Pure functions, except that a folder is looked up on the disk; any thread.
 
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
@@ -25,7 +25,7 @@ pub enum Value {
     Number(i64),
     /// Texts, words (joined by single spaces) and folders (absolute).
     Text(Vec<u8>),
-    /// Limits of all client classes.
+    /// The output buffer limits of all client classes.
     Limits(OutputLimits),
 }
 
@@ -91,7 +91,7 @@ fn parse_one(kind: Kind, word: &[u8]) -> Result<Value, String> {
     }
 }
 
-/// A value as CONFIG GET shows it.
+/// Returns a value as CONFIG GET shows it.
 pub fn show(kind: Kind, value: &Value) -> Vec<u8> {
     match (kind, value) {
         (Kind::Fixed([shown, ..]), _) => shown.as_bytes().to_vec(),
@@ -183,7 +183,7 @@ fn parse_words(words: &[&[u8]], max: usize, too_many: &str) -> Result<Value, Str
         return Err(too_many.into());
     }
     let present: Vec<_> = words.iter().copied().filter(|word| !word.is_empty()).collect();
-    // Such a word could not be written into a configuration file and read back.
+    // A word with such a byte could not be written into a configuration file and read back.
     let is_odd = |byte: &u8| byte.is_ascii_whitespace() || byte.is_ascii_control() || b"\"'".contains(byte);
     if present.iter().any(|word| word.iter().any(is_odd)) {
         return Err(
@@ -247,7 +247,7 @@ fn parse_folder(word: &[u8]) -> Result<Value, String> {
     Ok(Value::Text(folder.into_os_string().into_vec()))
 }
 
-/// Returns the folder from the root; if the process's own folder no longer exists, the text as it was written.
+/// Returns the absolute path of the folder; if the process's own folder no longer exists, the text as it is.
 fn absolute(text: &[u8]) -> Vec<u8> {
     let path = Path::new(std::ffi::OsStr::from_bytes(text));
     path.canonicalize().map_or_else(|_| text.to_vec(), |path| path.into_os_string().into_vec())

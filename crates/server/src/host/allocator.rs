@@ -1,18 +1,18 @@
-//! The process's allocator, if the program has named the one that it has chosen.
+//! The process's allocator, if the program has named it.
 //!
-//! A library cannot know it, so the program's own code enters it once at the start. An application that embeds an engine need
-//! not. Any thread may ask.
+//! A library cannot know the allocator, so the program's own code enters it once at the start. An application that embeds an
+//! engine need not. Any thread may ask.
 
 use std::sync::OnceLock;
 
 /// The functions of an allocator.
 #[derive(Debug, Clone, Copy)]
 pub struct Allocator {
-    /// Its name, with its version.
+    /// The allocator's name, with its version.
     pub name: &'static str,
     /// The function that returns free memory to the system.
     pub purge: fn(),
-    /// A report about its own work, for people.
+    /// The function that returns a report of the allocator, for people.
     pub describe: fn() -> String,
 }
 
@@ -23,7 +23,7 @@ pub fn enter(allocator: Allocator) {
     _ = CHOSEN.set(allocator);
 }
 
-/// The allocator, if the program has said which it is.
+/// Returns the allocator, if the program has entered one.
 pub fn chosen() -> Option<&'static Allocator> {
     CHOSEN.get()
 }

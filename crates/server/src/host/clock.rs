@@ -1,8 +1,8 @@
 //! Time, read once a wake-up and handed down.
 //!
-//! Commands never ask the machine for the time: they see the instant that their batch began ([`Instant`]), so that a
-//! batch is consistent with itself and a simulation can turn the hands. The wall clock decides deadlines, as in
-//! Redis; durations come from the monotonic clock.
+//! Commands never ask the machine for the time: they see the instant at which their batch began ([`Instant`]), so that all of
+//! a batch sees one time and a simulation can set the clock. The wall clock decides deadlines, as in Redis; durations come
+//! from the monotonic clock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -26,43 +26,44 @@ impl Instant {
         Self { wall_us: (wall_ns() / 1_000).max(0), monotonic_us: monotonic_ns() / 1_000 }
     }
 
-    /// Milliseconds since the Unix epoch.
+    /// Returns milliseconds since the Unix epoch.
     pub fn wall_ms(self) -> i64 {
         self.wall_us / 1_000
     }
 
-    /// Milliseconds since an arbitrary start; never goes back.
+    /// Returns milliseconds since an arbitrary start; never goes back.
     pub fn monotonic_ms(self) -> u64 {
         self.monotonic_us / 1_000
     }
 
-    /// Returns how much time has passed since.
+    /// Returns how much time has passed since this instant.
     pub fn elapsed(self) -> Duration {
         Self::now().since(self)
     }
 
-    /// Returns how much later this is than another; zero if it is earlier.
+    /// Returns how much later this instant is than another; zero if it is earlier.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.monotonic_us.saturating_sub(earlier.monotonic_us))
     }
 }
 
-/// Reads both clocks for a thread that does so often: the wall clock once in a millisecond.
+/// Reads both clocks for a thread that does so often. It reads the wall clock once in a millisecond.
 ///
-/// The two run equally fast, including corrections of their rate. Their difference changes only if the wall clock is set.
-/// That is noticed a millisecond later.
+/// The two clocks run equally fast, including corrections of their rate. Their difference changes only if the wall clock is
+/// set, which is noticed up to a millisecond later.
 #[derive(Debug, Default)]
 pub struct Clocks {
-    /// The nanoseconds by which the wall clock is ahead.
+    /// The nanoseconds by which the wall clock is ahead of the monotonic clock.
     ahead_ns: i64,
-    /// The time until which that is valid, in nanoseconds of the monotonic clock.
+    /// The time until which this difference counts as valid, in nanoseconds of the monotonic clock.
     until_ns: u64,
 }
 
-/// The time for which the difference of the clocks is taken as valid.
+/// The time for which the difference of the clocks counts as valid.
 const BELIEVED_NS: u64 = 1_000_000;
 
-/// A thread that was held up for longer while it read the clocks reads them again, a few times.
+/// The longest time for a comparison of the clocks. If the thread was held up for longer, it compares them again, a few
+/// times.
 const HELD_UP_NS: u64 = 1_000;
 
 impl Clocks {
@@ -93,17 +94,17 @@ impl Clocks {
     }
 }
 
-/// The source of later times for a long operation than the instant at which it began: handed down with that instant.
+/// The source of the present time for a long operation that began at a given instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
     /// The machine's clocks.
     Machine,
-    /// The clock is fixed at the instant that the caller has named.
+    /// A clock that stands still at the instant that the caller has named.
     Stopped,
 }
 
 impl Clock {
-    /// Returns the present time, if `began` was the time before.
+    /// Returns the present time; `began` is the instant at which the operation began.
     #[inline]
     pub fn after(self, began: Instant) -> Instant {
         match self {
@@ -122,12 +123,12 @@ impl Clock {
     }
 }
 
-/// Milliseconds since an arbitrary start; never goes back.
+/// Returns milliseconds since an arbitrary start; never goes back.
 pub fn monotonic_ms() -> u64 {
     monotonic_ns() / 1_000_000
 }
 
-/// Nanoseconds since an arbitrary start; never goes back.
+/// Returns nanoseconds since an arbitrary start; never goes back.
 pub fn monotonic_ns() -> u64 {
     #[cfg(test)]
     if let Some(now) = super::simulated::now() {
@@ -137,7 +138,7 @@ pub fn monotonic_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Nanoseconds of the processor's time that this thread has taken.
+/// Returns the nanoseconds of processor time that this thread has used.
 pub fn thread_cpu_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
@@ -148,7 +149,7 @@ fn wall_ns() -> i64 {
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
-/// Returns a cheap, fine counter of time in a unit of its own: the processor's time stamp if there is one. See [`Ticker`].
+/// Returns a cheap, fine counter of time in its own unit: the processor's time stamp if there is one. See [`Ticker`].
 #[inline]
 pub fn ticks() -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -160,23 +161,24 @@ pub fn ticks() -> u64 {
     monotonic_ns()
 }
 
-/// Turns ticks into time, by how many there have been since it was made. Any thread.
+/// The conversion of ticks into time: it compares the ticks and the nanoseconds since it was made. Any thread.
 #[derive(Debug)]
 pub struct Ticker {
     ticks: u64,
     monotonic_ns: u64,
-    /// The length of a tick, in nanoseconds of which 2^32 make one; 0 until enough time has passed to know it well.
+    /// The length of a tick, in units of 2^-32 nanoseconds; 0 until enough time has passed to know it well.
     tick_length: AtomicU64,
 }
 
-/// A length that rounds to nothing: less than a nanosecond for all ticks of a second.
+/// A tick so short that even the ticks of a whole second are less than a nanosecond together.
 const STOPPED: u64 = 1;
 
-/// After so many nanoseconds the reading of the clock is no more than a millionth of them.
+/// The time after which the length of a tick is taken as known: by then the time for reading the clocks is at most a
+/// millionth of the measured time.
 const KNOWN_AFTER_NS: u64 = 1_000_000_000;
 
 impl Ticker {
-    /// Begins to compare both.
+    /// Begins to compare the ticks with the clock.
     pub fn start() -> Self {
         Self { ticks: ticks(), monotonic_ns: monotonic_ns(), tick_length: AtomicU64::new(0) }
     }
@@ -186,7 +188,7 @@ impl Ticker {
         Self { ticks: 0, monotonic_ns: 0, tick_length: AtomicU64::new(STOPPED) }
     }
 
-    /// Returns how many nanoseconds so many ticks are.
+    /// Returns how many nanoseconds so many ticks take.
     #[inline]
     pub fn nanoseconds(&self, count: u64) -> u64 {
         let known = self.tick_length.load(Ordering::Relaxed);
@@ -210,7 +212,8 @@ impl Ticker {
 mod tests {
     use super::*;
 
-    /// Read in turns, both ways say the same time, and neither clock goes back from one to the other.
+    /// Reads the clocks in both ways, alternating: both return the same time, and neither clock goes back from one to the
+    /// other.
     #[test]
     fn clocks_that_are_read_often_say_what_the_machine_says() {
         let mut clocks = Clocks::default();

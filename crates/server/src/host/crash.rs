@@ -1,12 +1,12 @@
 //! The report of a fatal signal in the server log: the signal, the thread, and the stack trace.
 //!
-//! The process is broken when this runs, and locks may be held for ever. So the report takes no lock and allocates no memory:
-//! it is made on the stack of the handler and written directly to the server log's descriptor. Functions are given as offsets
-//! into the program's file, because finding their names would need both; `addr2line` finds them. Then the signal has its
-//! former effect: that of the previous handler (Rust's, which detects a stack overflow) or the system's.
+//! When this runs, the process is broken, and locks may be held for ever. So the report takes no lock and allocates no
+//! memory: it is made on the handler's stack and written directly to the server log's descriptor. Functions are given as
+//! offsets into the program's file, because finding their names would need locks and memory; `addr2line` finds them. Then the
+//! signal has its former effect: that of the previous handler (Rust's, which detects a stack overflow) or the system's.
 //!
-//! Installed once, by the thread that starts a server; embedded engines leave the signals of their program alone. Threads
-//! that serve have a stack for the handler, because their own may be the one that is full.
+//! The handler is installed once, by the thread that starts a server; embedded engines leave the signals of their program
+//! alone. Threads that serve have a separate stack for the handler, because their own may have overflowed.
 
 use std::fmt::{self, Write};
 use std::mem::MaybeUninit;
@@ -30,7 +30,7 @@ const SIGNALS: [(c_int, &str); 5] = [
 /// The previous action of each of the signals.
 static BEFORE: OnceLock<[libc::sigaction; SIGNALS.len()]> = OnceLock::new();
 
-/// True if a report is wanted (`crash-log-enabled`).
+/// Reports are enabled (`crash-log-enabled`).
 static IS_WANTED: AtomicBool = AtomicBool::new(false);
 
 /// The stage of the report: not begun, being written by a thread, written.
@@ -39,10 +39,10 @@ const NOT_BEGUN: u8 = 0;
 const BEGUN: u8 = 1;
 const WRITTEN: u8 = 2;
 
-/// The deepest trace that is written.
+/// The most stack frames that a trace shows.
 const FRAMES_MAX: usize = 100;
 
-/// Bytes for the handler's stack: a signal's frame of a few kilobytes, the trace, and the needs of the unwinder.
+/// The size of the handler's stack: a signal's frame of a few kilobytes, the trace, and the needs of the unwinder.
 const STACK_BYTES: usize = 64 * 1024;
 
 /// Switches the reports of fatal signals on or off.
@@ -53,7 +53,8 @@ pub fn set_wanted(is_wanted: bool) {
     }
 }
 
-/// Notes that the fault has been logged, so that a signal that ends the process because of it is not reported again.
+/// Notes that the fault has been logged already, so that the signal that ends the process because of it is not reported
+/// again.
 pub fn has_been_told() {
     STAGE.store(WRITTEN, Ordering::Relaxed);
 }
@@ -71,7 +72,7 @@ fn install() -> [libc::sigaction; SIGNALS.len()] {
             let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
             action.sa_sigaction = report as *const () as usize;
             action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-            // A fault in the handler finds its signal blocked, which ends the process at once.
+            // All signals are blocked during the handler. A fault in the handler itself then ends the process at once.
             libc::sigfillset(&raw mut action.sa_mask);
             libc::sigaction(signal, &raw const action, before.as_mut_ptr());
             before.assume_init()
@@ -79,12 +80,12 @@ fn install() -> [libc::sigaction; SIGNALS.len()] {
     })
 }
 
-/// A stack for the handler, which the thread that has made it has until this is dropped. It stays with its thread.
+/// A separate stack for the handler. The thread that made it uses it until this is dropped; it cannot move to another thread.
 #[derive(Debug)]
 pub struct HandlerStack {
-    /// The thread's stack before: Rust gives its threads a small one.
+    /// The thread's previous stack for handlers: Rust gives its threads a small one.
     before: libc::stack_t,
-    /// Freed when the thread has let go of it.
+    /// The memory of the stack, freed when the thread no longer uses it.
     _memory: Box<[u8]>,
 }
 
@@ -94,7 +95,7 @@ impl HandlerStack {
         let mut memory = vec![0_u8; STACK_BYTES].into_boxed_slice();
         let stack = libc::stack_t { ss_sp: memory.as_mut_ptr().cast(), ss_flags: 0, ss_size: STACK_BYTES };
         let mut before = MaybeUninit::<libc::stack_t>::zeroed();
-        // SAFETY: the memory is the thread's alone until it has its former stack again; the former description is written if
+        // SAFETY: only the thread uses the memory until it has its former stack again; the former description is written if
         // it can be, and zero is a description too.
         let before = unsafe {
             libc::sigaltstack(&raw const stack, before.as_mut_ptr());
@@ -106,13 +107,13 @@ impl HandlerStack {
 
 impl Drop for HandlerStack {
     fn drop(&mut self) {
-        // SAFETY: the thread's former stack is its own still: it is given back behind this, when the thread ends. A pointer
-        // makes this no value that could be sent to another thread.
+        // SAFETY: the thread's former stack still exists, because Rust frees it only after this, when the thread ends. The
+        // pointer in this type keeps it from being sent to another thread.
         unsafe { libc::sigaltstack(&raw const self.before, ptr::null_mut()) };
     }
 }
 
-/// The handler.
+/// The handler of fatal signals: writes the report.
 extern "C" fn report(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
     // SAFETY: the system hands over a valid description.
     let info = unsafe { &*info };
@@ -124,7 +125,7 @@ extern "C" fn report(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c
             }
             STAGE.store(WRITTEN, Ordering::Relaxed);
         }
-        // Another thread writes its report, and ends all threads when it has.
+        // Another thread is writing its report, and will end the process with all threads.
         Err(BEGUN) => loop {
             // SAFETY: it only waits.
             unsafe { libc::pause() };
@@ -134,8 +135,8 @@ extern "C" fn report(signal: c_int, info: *mut libc::siginfo_t, _context: *mut c
     let is_fault = info.si_code > 0 && matches!(signal, libc::SIGSEGV | libc::SIGBUS);
     let before = BEFORE.get().filter(|_| is_fault && stage.is_ok());
     let index = SIGNALS.iter().position(|(own, _)| *own == signal).unwrap_or(0);
-    // SAFETY: the action is one that was in force before, or zero, which is the system's own. An instruction that faulted
-    // faults again when this returns; a signal that was sent is sent again, and arrives then.
+    // SAFETY: the action is one that was in force before, or zero, which is the system's own. After the return a faulting
+    // instruction faults again; a signal that was sent is sent again, and arrives then.
     unsafe {
         let default = MaybeUninit::zeroed().assume_init();
         libc::sigaction(signal, before.map_or(&raw const default, |before| &raw const before[index]), ptr::null_mut());
@@ -180,8 +181,8 @@ impl Line {
         let version = env!("CARGO_PKG_VERSION");
         writeln!(self, "\n{process}:M {} # === The report of a crash begins here ===", log::Stamp::in_crash())?;
         writeln!(self, "Sleeve {version} crashed by signal: {signal} ({name}), si_code: {}", info.si_code)?;
-        // SAFETY: the description of a signal that a process has sent holds the first, that of a fault the second; each is
-        // read as plain numbers and used where it is true.
+        // SAFETY: the description of a signal that a process has sent holds the sender, that of a fault the address. Both are
+        // read as plain numbers, and each is used only if it applies.
         let (sender, address) = unsafe { (info.si_pid(), info.si_addr()) };
         match info.si_code {
             ..=0 => writeln!(self, "Sent by process {sender}, to the thread '{thread}'")?,
@@ -198,7 +199,7 @@ impl Line {
     fn flush(&mut self) {
         let mut left = &self.bytes[..self.len];
         while !left.is_empty() {
-            // SAFETY: the bytes are there.
+            // SAFETY: the bytes are those of a slice.
             let count = unsafe { libc::write(self.descriptor, left.as_ptr().cast(), left.len()) };
             let Ok(count @ 1..) = usize::try_from(count) else { break };
             left = left.get(count..).unwrap_or_default();
@@ -220,9 +221,9 @@ impl Write for Line {
     }
 }
 
-/// Does DEBUG SEGFAULT: touches memory that no thread may touch.
+/// Does DEBUG SEGFAULT: writes to memory that may not be written.
 pub fn on_purpose() {
-    // SAFETY: a mapping of its own, to which nothing else has a pointer; that it may not be written to is intended, and the
+    // SAFETY: this is a mapping of its own, to which nothing else has a pointer. That it may not be written is intended: the
     // system ends the process for it.
     unsafe {
         let page = libc::mmap(ptr::null_mut(), 1, libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);

@@ -1,13 +1,13 @@
 //! Random numbers, drawn from a thread's own state and never from the machine.
 //!
-//! Each thread that runs commands has a [`Dice`] of its own, with a seed from its engine: an engine that is begun from one
-//! seed draws the same numbers again. These are for choices that need no secrecy; [`secret_bytes`] are for those that do.
+//! Each thread that runs commands has its own [`Dice`], with a seed from its engine: an engine that is started twice with one
+//! seed draws the same numbers. They are for choices that need no secrecy; [`secret_bytes`] is for those that do.
 
 use std::cell::Cell;
 
 use fastrand::Rng;
 
-/// A generator of one thread. It may be shared within the thread, even while other state is being changed.
+/// A thread's generator of random numbers. It may be shared within the thread, even while other state is being changed.
 #[derive(Debug, Clone)]
 pub struct Dice(Cell<u64>);
 
@@ -25,31 +25,31 @@ impl Dice {
         drawn
     }
 
-    /// Any number.
+    /// Returns a random number of 64 bits.
     #[inline]
     pub fn number(&self) -> u64 {
         self.draw(|rng| rng.u64(..))
     }
 
-    /// A number below `end`, which is not 0.
+    /// Returns a random number below `end`, which is not 0.
     #[inline]
     pub fn below(&self, end: usize) -> usize {
         self.draw(|rng| rng.usize(..end))
     }
 
-    /// A number from 0 to just below 1.
+    /// Returns a random number from 0 to just below 1.
     #[inline]
     pub fn share(&self) -> f64 {
         self.draw(Rng::f64)
     }
 
-    /// Brings the elements into an order by chance.
+    /// Shuffles the elements.
     pub fn shuffle<T>(&self, elements: &mut [T]) {
         self.draw(|rng| rng.shuffle(elements));
     }
 }
 
-/// Fills `bytes` from the system's source, which cannot be foreseen.
+/// Fills `bytes` with unpredictable ones from the system's source.
 pub fn secret_bytes(bytes: &mut [u8]) {
     let mut filled = 0;
     while filled < bytes.len() {

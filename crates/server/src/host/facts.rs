@@ -1,36 +1,37 @@
 //! The kernel's facts about this process and this machine, for INFO.
 //!
-//! Facts are read when they are asked for and never kept. A fact that cannot be read is zero or empty: INFO would rather lack
-//! a figure than fail. Linux only; any thread.
+//! Facts are read when they are needed and never kept. A fact that cannot be read is zero or empty, so that INFO does not
+//! fail for the lack of a figure. Linux only; any thread.
 
 use std::fs;
 
-/// CPU time that was used, in microseconds; the kernel counts it in ticks of usually 10 ms.
+/// CPU time, in microseconds; the kernel counts it in ticks of usually 10 ms.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CpuTimes {
     /// The time used by the program itself.
     pub user_us: u64,
     /// The time used by the kernel on the program's behalf.
     pub system_us: u64,
-    /// The time used by children that have ended, like `user_us`.
+    /// The user time of child processes that have ended.
     pub children_user_us: u64,
-    /// The time used by children that have ended, like `system_us`.
+    /// The system time of child processes that have ended.
     pub children_system_us: u64,
 }
 
-/// Of the whole process.
+/// Returns the CPU time of the whole process.
 pub fn cpu_times() -> CpuTimes {
     cpu_times_in("/proc/self/stat")
 }
 
-/// Of the process's first thread alone.
+/// Returns the CPU time of the process's first thread.
 pub fn main_thread_cpu_times() -> CpuTimes {
     cpu_times_in(&format!("/proc/self/task/{}/stat", std::process::id()))
 }
 
 fn cpu_times_in(path: &str) -> CpuTimes {
     let stat = fs::read_to_string(path).unwrap_or_default();
-    // The second field is the program's name in parentheses and may hold anything; the fields are counted from its end.
+    // The second field is the program's name in parentheses and may contain any characters; the other fields are counted from
+    // its end.
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let tick_us = 1_000_000 / rustix::param::clock_ticks_per_second().max(1);
     let field_us = |index: usize| fields.get(index).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0) * tick_us;
@@ -42,8 +43,8 @@ fn cpu_times_in(path: &str) -> CpuTimes {
     }
 }
 
-/// Bytes of physical memory that the process occupies, and how many of them are no pages of files: its data, its heaps and the
-/// stacks of its threads.
+/// Returns the bytes of physical memory that the process occupies, and how many of them belong to no file: its data, its
+/// heaps and the stacks of its threads.
 pub fn resident() -> (u64, u64) {
     let statm = fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let mut fields = statm.split_whitespace().skip(1).map(|text| text.parse::<u64>().unwrap_or(0));
@@ -51,51 +52,53 @@ pub fn resident() -> (u64, u64) {
     (resident, resident.saturating_sub(shared))
 }
 
-/// Bytes of physical memory that the machine has.
+/// Returns the bytes of the machine's physical memory.
 pub fn machine_bytes() -> u64 {
     let info = rustix::system::sysinfo();
     info.totalram * u64::from(info.mem_unit)
 }
 
-/// The system's name, release and machine, as in `Linux 6.1.0 x86_64`.
+/// Returns the system's name, release and machine, as in `Linux 6.1.0 x86_64`.
 pub fn system_name() -> String {
     let name = rustix::system::uname();
     [name.sysname(), name.release(), name.machine()].map(|part| part.to_string_lossy().into_owned()).join(" ")
 }
 
-/// The path of the running program.
+/// Returns the path of the running program.
 pub fn executable() -> String {
     std::env::current_exe().map(|path| path.display().to_string()).unwrap_or_default()
 }
 
-/// The namespace of a process, so that another can tell whether it means the same process by the same number.
+/// The identity of a process: its number together with the kernel and the namespace in which the number is valid, so that
+/// another process can tell whether it means the same process.
 #[derive(Debug)]
 pub struct Whereabouts {
-    /// The running kernel: a name that it takes when it starts.
+    /// The id of the running kernel, which it chooses when it starts.
     pub boot: String,
-    /// The namespace in which processes have numbers.
+    /// The namespace in which the process's number is valid.
     pub processes: String,
-    /// The process's number in it.
+    /// The process's number in that namespace.
     pub process: u32,
 }
 
-/// Returns the namespace of this process; none if the kernel does not tell it.
+/// Returns the identity of this process; None if the kernel does not tell it.
 pub fn whereabouts() -> Option<Whereabouts> {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?.trim_end().to_owned();
     let processes = fs::read_link("/proc/self/ns/pid").ok()?.to_str()?.to_owned();
     Some(Whereabouts { boot, processes, process: std::process::id() })
 }
 
-/// Returns the namespace in which this process has addresses and ports; none if the kernel does not tell it.
+/// Returns the network namespace of this process, in which its addresses and ports are valid; None if the kernel does not
+/// tell it.
 pub fn network() -> Option<String> {
     Some(fs::read_link("/proc/self/ns/net").ok()?.to_str()?.to_owned())
 }
 
-/// Descriptors that are no client's: listening sockets, files, the workers' own.
+/// The number of descriptors that are not for clients: listening sockets, files, the workers' own.
 const DESCRIPTORS_RESERVED: u64 = 32;
 
-/// Returns how many of the `wanted` clients the process may have open at a time. Raises its limit of descriptors as far as
-/// the system lets it.
+/// Returns how many of the `wanted` clients the process may have at a time. Raises its limit of descriptors as far as the
+/// system allows.
 pub fn clients_possible(wanted: u64) -> u64 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let needed = wanted.saturating_add(DESCRIPTORS_RESERVED);
@@ -105,7 +108,7 @@ pub fn clients_possible(wanted: u64) -> u64 {
         return wanted;
     }
     let most = now.maximum.unwrap_or(u64::MAX);
-    // Above the hard limit only a privileged process gets; any other is content with the hard limit itself.
+    // Only a privileged process may go beyond the hard limit; any other process takes the hard limit itself.
     let tries = [(needed, most.max(needed)), (needed.min(most), most)];
     for (soft, hard) in tries {
         let limit = Rlimit { current: Some(soft), maximum: Some(hard).filter(|hard| *hard != u64::MAX) };

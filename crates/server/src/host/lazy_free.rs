@@ -1,10 +1,10 @@
-//! Freeing large values on a thread of its own, so that clients need not wait for it.
+//! Freeing large values on a separate thread, so that clients need not wait for it.
 //!
-//! One thread an engine frees large values in the order in which they arrive. It starts with the first of them and ends when
-//! none has arrived for a while, so an engine that never drops one has no thread for it. Its queue is bounded. If it is full,
-//! or if no thread can be started, the caller frees the value itself, which also slows down a client that makes garbage
-//! faster than it can be freed. Dropping the engine frees the queue and waits for the rest. Any thread may call this, under
-//! any lock.
+//! Each engine has one such thread, which frees large values in the order in which they arrive. It starts with the first of
+//! them and ends when none has arrived for a while, so an engine that never drops a large value has no thread for it. Its
+//! queue is bounded. If the queue is full, or if no thread can be started, the caller frees the value itself, which also
+//! slows down a client that makes garbage faster than it can be freed. When the engine is dropped, it frees the queue and
+//! waits for the thread. Any thread may call this, under any lock.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -25,35 +25,35 @@ use super::threads;
 /// The size in bytes above which a value costs more to free than to hand over.
 const ELSEWHERE_BYTES_MIN: usize = 1024 * 1024;
 
-/// The number of pieces that may wait; each is a large value, or all garbage of one command.
+/// The most items in the queue; each is a large value, or all garbage of one command.
 const WAITING_MAX: usize = 64;
 
 /// The idle time after which the thread ends.
 const IDLE_MAX: Duration = Duration::from_secs(10);
 
-/// The thread of one engine that frees, and its queue.
+/// An engine's thread that frees large values, and its queue.
 pub struct LazyFree(Arc<Shared>);
 
 struct Shared {
     queue: Mutex<Queue>,
-    /// Notified when garbage has arrived, or the engine is dropped.
+    /// The condition for the thread: garbage has arrived, or the engine is dropped.
     changed: Condvar,
-    /// Objects that were given to the thread, and those that it has freed.
+    /// The number of objects that were given to the thread; below, the number that it has freed.
     given: AtomicU64,
     freed: AtomicU64,
     /// The number of objects that had been freed when the counter was last reset.
     forgotten: AtomicU64,
-    /// The thread could not be started, and the server log says so.
+    /// The thread could not be started, and that was logged.
     is_refused: AtomicBool,
     idle_max: Duration,
-    /// The function that gets the message of the thread's panic.
+    /// The function that gets the message if the thread panics.
     on_panic: Box<dyn Fn(&str) + Send + Sync>,
 }
 
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<GarbageItem>,
-    /// The thread, and the process that started it: in a fork there is no such thread.
+    /// The thread, and the process that started it: a forked process does not have this thread.
     thread: Option<(JoinHandle<()>, u32)>,
     is_over: bool,
 }
@@ -64,7 +64,7 @@ struct GarbageItem {
 }
 
 impl LazyFree {
-    /// Returns the queue, without a thread yet. `on_panic` gets the message of a panic during a free.
+    /// Makes the queue, without a thread yet. `on_panic` gets the message of a panic during a free.
     pub fn new(on_panic: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self::with_idle_max(IDLE_MAX, on_panic)
     }
@@ -82,12 +82,12 @@ impl LazyFree {
         }))
     }
 
-    /// Objects that the thread is about to free.
+    /// Returns how many objects the thread has still to free.
     pub fn pending(&self) -> u64 {
         self.0.given.load(Ordering::Relaxed).saturating_sub(self.0.freed.load(Ordering::Relaxed))
     }
 
-    /// Objects that the thread has freed since [`LazyFree::forget`].
+    /// Returns how many objects the thread has freed since [`LazyFree::forget`].
     pub fn done(&self) -> u64 {
         self.0.freed.load(Ordering::Relaxed).saturating_sub(self.0.forgotten.load(Ordering::Relaxed))
     }
@@ -97,11 +97,11 @@ impl LazyFree {
         self.0.forgotten.store(self.0.freed.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// Hands over garbage of so many objects.
+    /// Hands over garbage that consists of so many objects.
     ///
     /// # Errors
-    /// The garbage, which the caller has to free when no client waits for it: too much is queued already, or no thread can
-    /// start.
+    /// The garbage, if too much is queued already or no thread can start. The caller has to free it when no client waits for
+    /// it.
     pub fn hand_over<T: Send + 'static>(&self, garbage: T, objects: usize) -> Result<(), T> {
         let mut queue = self.0.queue.lock();
         if queue.waiting.len() >= WAITING_MAX || !self.has_thread(&mut queue) {
@@ -114,7 +114,7 @@ impl LazyFree {
         Ok(())
     }
 
-    /// Frees the garbage of a write, on the thread if that is asked for and worth it.
+    /// Frees the garbage of a write: on the thread if `is_later` asks for that and the garbage is large enough, else here.
     #[inline]
     pub fn now_or_later(&self, garbage: Garbage, is_later: bool) {
         if is_later {
@@ -130,7 +130,7 @@ impl LazyFree {
         }
     }
 
-    /// Sees to it that the thread runs; false if it cannot.
+    /// Starts the thread if it does not run; returns whether it runs.
     fn has_thread(&self, queue: &mut Queue) -> bool {
         let process = process::id();
         if queue.thread.as_ref().is_some_and(|(_, started_in)| *started_in == process) {
@@ -157,7 +157,7 @@ impl LazyFree {
 }
 
 impl Shared {
-    /// The life of the thread.
+    /// Runs the thread: frees garbage until the thread has to end.
     fn serve(&self) {
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             while let Some(piece) = self.next() {
@@ -171,7 +171,7 @@ impl Shared {
         }
     }
 
-    /// Returns the next garbage to free; none if the thread has to end.
+    /// Returns the next garbage to free; None if the thread has to end.
     fn next(&self) -> Option<GarbageItem> {
         let mut queue = self.queue.lock();
         loop {
@@ -227,7 +227,7 @@ mod tests {
         }
     }
 
-    /// Garbage that is not freed before the sender says so, or is gone.
+    /// Garbage that takes long to free: until the sender sends, or is dropped.
     struct Slow(mpsc::Receiver<()>);
 
     impl Drop for Slow {

@@ -1,9 +1,9 @@
 //! The server log, line by line as Redis writes it: `pid:role date time mark text`, in local time.
 //!
-//! Harnesses and operators' scripts read these lines, so their form is an interface. Any thread may log; a line is written in
-//! one call. Before each line the file's name is looked up: a tool that rotates logs moves the file away and expects the next
-//! line in a new one, and lines are few. The report of a crash writes through the descriptor alone, which stays the same.
-//! Embedded engines do not log.
+//! Test harnesses and operators' scripts read these lines, so their form is an interface. Any thread may log; a line is
+//! written with one call. Before each line the file's name is looked up, because a tool that rotates logs moves the file away
+//! and expects the next line in a new one; lines are few. The report of a crash writes to the descriptor alone, whose number
+//! stays the same. Embedded engines do not log.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -23,16 +23,16 @@ use crate::config::LogLevel;
 /// The destination of lines.
 #[derive(Debug)]
 struct Log {
-    /// Standard output when there is none.
+    /// The file; None stands for standard output.
     file: Option<Named>,
     level: Mutex<LogLevel>,
 }
 
-/// A file, and its path.
+/// A log file, with its path.
 #[derive(Debug)]
 struct Named {
     path: PathBuf,
-    /// Its number never changes: another file takes its place under the same one.
+    /// The open file. Its number never changes: a new file replaces it under the same number.
     open: Mutex<OwnedFd>,
     descriptor: RawFd,
 }
@@ -55,7 +55,7 @@ pub fn open(path: &Path, level: LogLevel) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the descriptor of the server log, for code that may take no lock; none while there is no log.
+/// Returns the descriptor of the server log, for code that may take no lock; None if there is no server log.
 pub fn descriptor() -> Option<RawFd> {
     LOG.get().map(|log| log.file.as_ref().map_or(libc::STDOUT_FILENO, |file| file.descriptor))
 }
@@ -74,7 +74,7 @@ impl Named {
         Ok(())
     }
 
-    /// Returns whether the name still leads to the file that is open.
+    /// Returns whether the path still leads to the open file.
     fn is_there(&self, open: &OwnedFd) -> bool {
         let (Ok(named), Ok(open)) = (std::fs::metadata(&self.path), rustix::fs::fstat(open)) else { return false };
         (named.dev(), named.ino()) == (open.st_dev, open.st_ino)
@@ -101,7 +101,7 @@ pub fn hides_user_data() -> bool {
     HIDES_USER_DATA.load(Ordering::Relaxed)
 }
 
-/// Text that may hold names of keys, values or words of clients, as a line may show it.
+/// Returns text with names of keys, values or words of clients as a line may show it: redacted if the option hides user data.
 pub fn user_data(text: &str) -> &str {
     if hides_user_data() { REDACTED } else { text }
 }
@@ -109,22 +109,22 @@ pub fn user_data(text: &str) -> &str {
 /// The replacement for text that a line leaves out, as in Redis.
 const REDACTED: &str = "*redacted*";
 
-/// Something that only helps to find an error.
+/// Logs a line that only helps to find an error.
 pub fn debug(text: &str) {
     line(LogLevel::Debug, '.', text);
 }
 
-/// Something that is seldom of use.
+/// Logs a line that is seldom useful.
 pub fn verbose(text: &str) {
     line(LogLevel::Verbose, '-', text);
 }
 
-/// Something an operator wants to see once.
+/// Logs a line about a normal event that an operator wants to know.
 pub fn notice(text: &str) {
     line(LogLevel::Notice, '*', text);
 }
 
-/// Something is wrong.
+/// Logs a line about a problem.
 pub fn warning(text: &str) {
     line(LogLevel::Warning, '#', text);
 }
@@ -153,12 +153,12 @@ fn now_ms() -> i64 {
 pub struct Stamp {
     /// Milliseconds since 1970, universal time.
     time_ms: i64,
-    /// The seconds that the local clock is ahead of UTC.
+    /// The seconds by which the local clock is ahead of UTC.
     offset_s: i64,
 }
 
 impl Stamp {
-    /// Returns this moment, for code that may not ask the system for the time zone.
+    /// Returns the present moment, for code that may not ask the system for the time zone.
     pub fn in_crash() -> Self {
         Self { time_ms: now_ms(), offset_s: time_zone::latest_offset_s() }
     }
@@ -177,8 +177,8 @@ impl fmt::Display for Stamp {
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// Year, month from 1 and day from 1 of so many days after 1970-01-01, by counting in 400-year eras of the proleptic
-/// Gregorian calendar that begin on a first of March.
+/// Returns the year, the month from 1 and the day from 1 of so many days after 1970-01-01. It counts in 400-year eras of the
+/// proleptic Gregorian calendar that begin on a first of March.
 fn date_of(days: i64) -> (i64, usize, i64) {
     let shifted = days + 719_468;
     let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));

@@ -1,6 +1,6 @@
 //! The services of the process and the machine: time, memory, the server log, the kernel's facts, and the end after a panic.
 //!
-//! Nothing here knows an engine, so that every other module may use it.
+//! No module here knows an engine, so that every other module may use them.
 
 pub mod allocator;
 pub mod clock;

@@ -1,7 +1,7 @@
-//! The kernel's order of killing when memory runs out: the process's score, as the options set it.
+//! The process's score in the kernel's order of killing when memory runs out, as the options set it.
 //!
-//! The score belongs to the process. So its value from before the options took it over is kept here, once for all engines of
-//! the process, and is restored when they release it. Linux only; any thread.
+//! The score belongs to the process. So its value from before the options set it is kept here, once for all engines of the
+//! process, and is restored when they no longer do. Linux only; any thread.
 
 use std::fs;
 use std::io;
@@ -12,10 +12,10 @@ use super::log;
 use crate::config::{Config, Opt, oom_values, value};
 
 const FILE: &str = "/proc/self/oom_score_adj";
-/// The end of the kernel's scale, in both directions.
+/// The greatest score of the kernel's scale; its negative is the least.
 const MOST: i64 = 1_000;
 
-/// The score before the options took it over, while they have it.
+/// The score from before the options set it, as long as they do.
 static BEFORE: Mutex<Option<i64>> = Mutex::new(None);
 
 /// Gives the process the score that the options set.

@@ -1,8 +1,8 @@
 //! The end of a process in which a thread has panicked.
 //!
 //! A panic is an internal fault, and the data that the thread was changing may be half changed: the data cannot be relied on
-//! any more. A server writes it to its log and ends at once, with a status that makes its supervisor start another. A program
-//! that embeds an engine is not ended: its engine is closed ([`crate::Engine::fail`]), and its users get an error.
+//! any more. A server writes the panic to its log and ends at once, with a status that makes its supervisor start it again. A
+//! program that embeds an engine is not ended: its engine is closed ([`crate::Engine::fail`]), and its users get an error.
 
 use std::any::Any;
 use std::backtrace::Backtrace;
@@ -17,7 +17,7 @@ use sleeve_disk::own::Claim;
 use super::crash;
 use super::log;
 
-/// Makes a panic of any thread end this process: its message goes to the server log and to the standard error, and the status
+/// Makes a panic of any thread end this process. The message goes to the server log and to the standard error, and the status
 /// is that of an abort.
 pub fn end_process_on_panic() {
     let print = panic::take_hook();
@@ -42,10 +42,10 @@ pub fn end_process_on_panic() {
     }));
 }
 
-/// True if a panic ends the process by an exit (`use-exit-on-panic`), at which tools that look for lost memory see it end.
+/// A panic ends the process by an exit (`use-exit-on-panic`), so that tools which look for memory leaks see it end.
 static EXITS: AtomicBool = AtomicBool::new(false);
 
-/// Makes a panic end the process with status 1 from now on, or by an abort.
+/// Sets whether a panic ends the process by an exit with status 1, or by an abort.
 pub fn exit_on_panic(exits: bool) {
     EXITS.store(exits, Ordering::Relaxed);
 }
@@ -53,7 +53,7 @@ pub fn exit_on_panic(exits: bool) {
 /// The file with this process's number.
 static PID_FILE: OnceLock<Claim> = OnceLock::new();
 
-/// Makes a panic remove this file with the process. The first file that is named counts.
+/// Makes a panic remove this PID file. If it is called again, the first file counts.
 pub fn take_along(pid_file: Claim) {
     _ = PID_FILE.set(pid_file);
 }
@@ -64,7 +64,7 @@ pub fn message(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it did not say why")
 }
 
-/// DEBUG PANIC.
+/// Does DEBUG PANIC.
 pub fn on_purpose() -> ! {
     panic!("DEBUG PANIC asked for it")
 }

@@ -1,9 +1,10 @@
-//! Mistakes that a simulation has to find, to show that it would: it alone can make them.
+//! Faults for tests of the simulation: a test plants one of them, and the simulation has to find it. Only tests can plant
+//! them.
 
 #[cfg(test)]
 use std::cell::Cell;
 
-/// A mistake.
+/// A fault that a test can plant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The primary sends a replica bytes that this server may still lose.
@@ -12,9 +13,9 @@ pub enum Fault {
     OwnEffects,
     /// A server goes on under the id that it had before it crashed.
     KeepsId,
-    /// A primary takes the bytes that it has sent to a replica as applied.
+    /// A primary counts the bytes that it has sent to a replica as applied.
     CountsSent,
-    /// A server that has become a primary grants a partial sync to replicas of the primary before that are ahead of the
+    /// A server that has become a primary grants a partial sync to replicas of the previous primary that are ahead of the
     /// offset at which it became one.
     ContinuesAhead,
 }

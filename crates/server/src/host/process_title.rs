@@ -1,11 +1,12 @@
-//! The process's title, as `ps` shows it: written over the arguments that the program was started with.
+//! The process's title, as `ps` shows it: written over the arguments with which the program was started.
 //!
-//! The kernel reads the title at the place of the initial arguments, followed by the environment. There is no call for
-//! another place that every kernel and every sandbox has. So the environment is moved away first, which is safe only while
-//! the process has one thread: [`claim`] is for the start of a server process. If it finds more threads the title gets the
-//! arguments' place alone. An embedded engine never claims one, and [`show`] does nothing there.
+//! The kernel reads the title from the memory of the initial arguments, which the environment follows. There is no call to
+//! choose other memory that every kernel and every sandbox has. So the environment is moved away first, to make room. That is
+//! safe only while the process has one thread, so [`claim`] is called at the start of a server process. If it finds more
+//! threads, the title gets the memory of the arguments alone. An embedded engine never claims the memory, and [`show`] does
+//! nothing there.
 //!
-//! If the place cannot be claimed there is no title: it is a convenience.
+//! If the memory cannot be claimed, there is no title: it is a convenience.
 
 use std::collections::HashSet;
 use std::env;
@@ -20,7 +21,7 @@ use crate::config::title_template;
 use crate::config::title_template::Facts;
 use crate::config::{Config, Opt};
 
-/// The kernel shows one page of a title at most.
+/// The most bytes of a title: the kernel shows one page.
 const BYTES_MAX: usize = 4_096;
 
 /// The memory for the title.
@@ -43,7 +44,7 @@ struct Title {
 
 static TITLE: OnceLock<Title> = OnceLock::new();
 
-/// Makes the arguments' place ready for a title. Nothing reads the program's arguments afterwards.
+/// Makes the memory of the arguments ready for a title. Afterwards nothing may read the program's arguments.
 pub fn claim() {
     let program = env::args_os().next().unwrap_or_default().into_vec();
     if let Some(memory) = memory() {
@@ -51,7 +52,7 @@ pub fn claim() {
     }
 }
 
-/// Shows the title that the options ask for, if the process has one to write.
+/// Shows the title that the options ask for, if the process has memory for one.
 pub fn show(config: &Config) {
     let Some(title) = TITLE.get() else { return };
     if let Some(text) = title_template::fill(&config.text(Opt::ProcTitleTemplate), &facts(title, config)) {
@@ -77,7 +78,8 @@ fn facts(title: &Title, config: &Config) -> Facts {
 /// Returns the memory of arguments and environment, as the kernel reports it.
 fn memory() -> Option<TitleMemory> {
     let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    // The second field is the program's name in parentheses and may hold anything; the fields are counted from its end.
+    // The second field is the program's name in parentheses and may contain any characters; the other fields are counted from
+    // its end.
     let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
     let address = |index: usize| fields.get(index).and_then(|text| text.parse::<usize>().ok());
     let (start, end) = (address(45)?, address(46)?);
@@ -95,7 +97,7 @@ fn move_environment() -> bool {
     let is_alone = fs::read_dir("/proc/self/task").is_ok_and(|tasks| tasks.count() == 1);
     let variables: Vec<_> = env::vars_os().collect();
     let names: HashSet<_> = variables.iter().map(|(name, _)| name).collect();
-    // Such names cannot be set, and of two variables of one name only one would move.
+    // Names with `=` cannot be set, and of two variables with one name only one would be moved.
     let is_plain = names.len() == variables.len() && names.iter().all(|name| !name.as_bytes().contains(&b'='));
     if !is_alone || !is_plain {
         return false;
@@ -112,13 +114,13 @@ fn write(memory: TitleMemory, title: &[u8]) {
     let title = title.get(..memory.room.min(BYTES_MAX) - 1).unwrap_or(title);
     let start: *mut u8 = ptr::with_exposed_provenance_mut(memory.start);
     // SAFETY: the kernel says that these bytes hold arguments and environment: they are mapped and writable for as long as
-    // the process lives. The environment has moved out if they are its own, nothing reads the arguments any more, the
-    // place is locked, and a title is cut to the room less one.
+    // the process lives. If the environment's bytes are used, the environment was moved out of them; nothing reads the
+    // arguments any more; the memory is locked; and a title is cut to the room less one byte.
     unsafe {
         ptr::write_bytes(start, 0, memory.room);
         ptr::copy_nonoverlapping(title.as_ptr(), start, title.len());
-        // To the kernel a last byte of the arguments that is not zero means that there is a title, which ends at the first
-        // zero; otherwise it would show all the zeros too.
+        // If the last byte of the arguments is not zero, the kernel takes this for a title that ends at the first zero;
+        // otherwise it would show all the zeros too.
         if title.len() + 1 < memory.arguments_len {
             start.add(memory.arguments_len - 1).write(b'.');
         }

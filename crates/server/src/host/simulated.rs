@@ -1,9 +1,9 @@
 //! A simulation's time, threads and network, in place of the machine's: for tests alone.
 //!
-//! While a simulation is on in a thread, code that would start threads there makes [`Task`]s, which run on stacks of their
-//! own when the simulation resumes them, and only until they wait. The clocks return the simulation's time. A connection to
-//! another server is one end of a pair of sockets, and the simulation has the other end. So many engines run in one thread,
-//! and do the same again from the same seed.
+//! While a simulation is on in a thread, code that would start threads there makes [`Task`]s instead. A task runs on a stack
+//! of its own when the simulation resumes it, until it waits. The clocks return the simulation's time. A connection to
+//! another server is one end of a pair of sockets; the simulation has the other end. So many engines run in one thread, and
+//! do the same again from the same seed.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -17,10 +17,10 @@ use parking_lot::MutexGuard;
 
 use super::clock::Instant;
 
-/// Bytes of a task's stack.
+/// The size of a task's stack, in bytes.
 const STACK_BYTES: usize = 1 << 20;
 
-/// The function that makes a connection: for an owner, to an address.
+/// The function that makes a connection. It gets the owner, the host and the port.
 type Connect = Box<dyn FnMut(usize, &str, u16) -> io::Result<OwnedFd>>;
 
 thread_local! {
@@ -35,7 +35,7 @@ thread_local! {
 pub struct On(());
 
 impl On {
-    /// Begins one at this time; `connect` makes the connections.
+    /// Begins a simulation at this time; `connect` makes its connections.
     pub fn begin(now: Instant, connect: Connect) -> Self {
         NOW.set(Some(now));
         CONNECT.replace(Some(connect));
@@ -47,12 +47,12 @@ impl On {
         NOW.set(Some(now));
     }
 
-    /// Sets the owner of the tasks and connections that are made from now on.
+    /// Sets the owner of all tasks and connections that are made from now on.
     pub fn set_owner(&self, owner: usize) {
         OWNER.set(owner);
     }
 
-    /// The tasks that have been started since this was called last.
+    /// Returns the tasks that were started since the last call.
     pub fn started(&self) -> Vec<Task> {
         STARTED.take()
     }
@@ -76,12 +76,12 @@ pub fn now() -> Option<Instant> {
     NOW.get()
 }
 
-/// A connection there, if one is on.
+/// Makes a connection in the simulation; returns None if no simulation is on.
 pub fn connect(host: &str, port: u16) -> Option<io::Result<OwnedFd>> {
     CONNECT.with_borrow_mut(|connect| connect.as_mut().map(|connect| connect(OWNER.get(), host, port)))
 }
 
-/// A task: it stands for a thread.
+/// A task, which stands for a thread.
 pub struct Task {
     /// Its owner.
     pub owner: usize,
@@ -100,7 +100,7 @@ impl Task {
         Self { owner: OWNER.get(), name: name.to_owned(), coroutine }
     }
 
-    /// Resumes it until it waits. Returns whether it has ended.
+    /// Resumes the task until it waits. Returns whether it has ended.
     pub fn resume(&mut self) -> bool {
         OWNER.set(self.owner);
         let result = self.coroutine.resume(());
@@ -115,7 +115,7 @@ pub fn start(name: &str, run: impl FnOnce() + 'static) {
     STARTED.with_borrow_mut(|started| started.push(task));
 }
 
-/// Lets the others go on.
+/// Suspends the running task, so that others can run.
 fn pause() {
     let yielder = YIELDER.get();
     assert!(!yielder.is_null(), "whoever waits in a simulation is one of its tasks");
@@ -124,7 +124,7 @@ fn pause() {
     YIELDER.set(yielder);
 }
 
-/// Lets the others go on until this is so, or so much time has passed; whether it is so.
+/// Suspends the running task until the condition holds, or so much time has passed; returns whether it holds.
 pub fn wait_until(time: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     let until_us = now_us().saturating_add(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
     while !is_so() {
@@ -140,7 +140,7 @@ fn now_us() -> u64 {
     now().map_or(0, |now| now.monotonic_us)
 }
 
-/// The number of notifications.
+/// A counter of notifications: the simulation's part of a condition variable.
 #[derive(Debug, Default)]
 pub struct Told(AtomicU64);
 

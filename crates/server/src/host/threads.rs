@@ -1,4 +1,4 @@
-//! The one way in which the server's code starts a thread, so that a test can have the system refuse it.
+//! The only way in which the server's code starts a thread, so that a test can have the system refuse it.
 //!
 //! If a thread cannot start, the caller gets an error; it is never a panic. `docs/threads.md` lists each caller's reaction.
 
@@ -42,7 +42,7 @@ pub fn start_within<'scope, T: Send + 'scope>(
     Builder::new().name(name.to_owned()).spawn_scoped(scope, run)
 }
 
-/// A system that refuses threads, for the tests: those that the calling thread wants to start.
+/// A system that refuses threads, for tests: it refuses those that the calling thread wants to start.
 #[cfg(test)]
 pub mod refusal {
     use std::cell::Cell;
@@ -62,7 +62,7 @@ pub mod refusal {
 
     pub(super) fn check() -> io::Result<()> {
         match ALLOWED.get() {
-            // There is only one.
+            // A simulation has only the one thread.
             _ if super::super::simulated::is_on() => Err(io::Error::from_raw_os_error(libc::EAGAIN)),
             0 => Err(io::Error::from_raw_os_error(libc::EAGAIN)),
             usize::MAX => Ok(()),

@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 static LATEST_S: AtomicI64 = AtomicI64::new(0);
 
-/// Seconds that are to be added to universal time at this moment, given in seconds since 1970.
+/// Returns the seconds to be added to universal time to get local time, at the moment `time_s`, in seconds since 1970.
 pub fn offset_s(time_s: i64) -> i64 {
     let time: libc::time_t = time_s;
-    // SAFETY: a `tm` is plain numbers and a pointer, for all of which zero is a value.
+    // SAFETY: a `tm` consists of plain numbers and a pointer, for all of which zero is a value.
     let mut local: libc::tm = unsafe { std::mem::zeroed() };
     // SAFETY: both point to values of this frame, and the function writes to the second alone.
     let made = unsafe { libc::localtime_r(&raw const time, &raw mut local) };
-    // A time that no calendar has is shown as it is.
+    // A time beyond the calendar is shown without an offset.
     let offset_s = if made.is_null() { 0 } else { local.tm_gmtoff };
     LATEST_S.store(offset_s, Ordering::Relaxed);
     offset_s

@@ -1,7 +1,7 @@
-//! Waiting: for a notification by another thread, or for time to pass.
+//! Waiting for a notification by another thread, or for time to pass.
 //!
-//! Threads of an engine that wait do it here, through the library for it. In a simulation (`simulated`), where one thread
-//! does the work of all, a waiting task lets the others go on instead.
+//! All threads of an engine wait by these functions. In a simulation (`simulated`), where one thread does the work of all, a
+//! waiting task lets the other tasks run instead.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub struct Condvar {
     told: simulated::Told,
 }
 
-/// Whether the timeout passed before a notification.
+/// The result of a wait with a timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimedOut(bool);
 
@@ -78,7 +78,7 @@ impl Condvar {
     }
 }
 
-/// Work that another thread will finish: dropping this marks it as finished, with any outcome.
+/// A mark for work that this holder will finish: dropping it marks the work as finished, with any outcome.
 #[derive(Debug, Default)]
 pub struct Pending(Arc<(Mutex<bool>, Condvar)>);
 
@@ -87,7 +87,7 @@ pub struct Pending(Arc<(Mutex<bool>, Condvar)>);
 pub struct Ending(Arc<(Mutex<bool>, Condvar)>);
 
 impl Pending {
-    /// Returns a handle for waiting until its end.
+    /// Returns a handle for waiting until the work is finished.
     pub fn ending(&self) -> Ending {
         Ending(Arc::clone(&self.0))
     }
@@ -102,7 +102,7 @@ impl Drop for Pending {
 }
 
 impl Ending {
-    /// Waits until its end.
+    /// Waits until the work is finished.
     pub fn wait(&self) {
         let (is_over, changed) = &*self.0;
         let mut is_over = is_over.lock();

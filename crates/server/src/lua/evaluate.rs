@@ -3,7 +3,7 @@
 //! A script holds all shards, because it may touch keys that its request has not named; with one worker that is the one lock
 //! that its batch holds anyway. It sees one instant, its writes are recorded as one piece, and its own choice of database and
 //! protocol ends with it. The reply is the value that it returned; an error that it did not catch is answered with the place
-//! where it was raised. Runs on the thread that got the request.
+//! where it was raised. Runs on the thread that received the request.
 
 use std::cell::RefCell;
 use std::panic;
@@ -51,10 +51,10 @@ pub enum Named {
     Digest,
 }
 
-/// EVAL, EVALSHA and their read-only forms.
+/// Answers EVAL, EVALSHA and their read-only forms.
 ///
 /// # Errors
-/// The fault of the request or of the script before it begins.
+/// A fault of the request, or of the script, that is found before the script begins.
 pub fn eval(cx: &mut Cx<'_>, request: Request<'_>, named: Named, read_only: bool) -> Outcome {
     let words = split(request.args, Error::NOT_INTEGER)?;
     let scripts = std::sync::Arc::clone(&cx.engine.scripts);
@@ -75,10 +75,10 @@ pub fn eval(cx: &mut Cx<'_>, request: Request<'_>, named: Named, read_only: bool
     })
 }
 
-/// FCALL and FCALL_RO.
+/// Answers FCALL and FCALL_RO.
 ///
 /// # Errors
-/// The fault of the request or of the function before it begins.
+/// A fault of the request, or of the function, that is found before the function begins.
 pub fn fcall(cx: &mut Cx<'_>, request: Request<'_>, read_only: bool) -> Outcome {
     let scripts = std::sync::Arc::clone(&cx.engine.scripts);
     interpreters::with(&scripts, |interpreters| {
@@ -100,7 +100,7 @@ pub fn fcall(cx: &mut Cx<'_>, request: Request<'_>, read_only: bool) -> Outcome 
     })
 }
 
-/// Makes a script known and returns its digest: SCRIPT LOAD.
+/// Compiles a script, enters it in the engine's scripts and returns its digest: SCRIPT LOAD.
 ///
 /// # Errors
 /// Its first line or its text is wrong.
@@ -116,13 +116,14 @@ pub fn load_script(cx: &Cx<'_>, source: &[u8]) -> Result<Digest, Error> {
     Ok(digest)
 }
 
-/// Forgets all scripts: SCRIPT FLUSH. This thread frees its Lua state at once, others do when they next run a script.
+/// Forgets all scripts: SCRIPT FLUSH. This thread frees its Lua state at once, other threads do so when they next run a
+/// script.
 pub fn forget_scripts(cx: &Cx<'_>) {
     cx.engine.scripts.forget();
     interpreters::forget_scripts(&cx.engine.scripts);
 }
 
-/// Loads a library in this thread, without making it known: FUNCTION LOAD.
+/// Loads a library in this thread, without entering it in the engine's libraries: FUNCTION LOAD.
 ///
 /// # Errors
 /// Its first line or its text is wrong, or it raises an error.
@@ -198,8 +199,9 @@ fn split(args: Args<'_>, no_number: Error) -> Result<Split<'_>, Error> {
     Ok(Split { keys: rest.first(count), args: rest.from(count) })
 }
 
-/// Returns the permissions of a script: from its own flags, from the command, and from the memory that is left. The gates
-/// have checked the same for most calls; not for those in a transaction that has changed the data that the checks depend on.
+/// Returns the permissions of a script. They follow from its own flags, from the command, and from the free memory. For most
+/// calls the gates have made these checks already; but not for a script in a transaction whose earlier commands have changed
+/// the state that is checked.
 fn permits(cx: &mut Cx<'_>, flags: Option<ScriptFlags>, read_only: bool) -> Result<Permits, Error> {
     let is_full = is_memory_full(cx);
     let readiness = &cx.engine.lifecycle.readiness;
@@ -234,7 +236,7 @@ fn permits(cx: &mut Cx<'_>, flags: Option<ScriptFlags>, read_only: bool) -> Resu
     Ok(Permits { read_only: read_only || no_writes, denies_growth: is_full && !allows_oom })
 }
 
-/// Returns whether memory had run out before the command began that runs the script: in a transaction, before EXEC.
+/// Returns whether memory had run out before the command began that runs the script, or in a transaction before EXEC.
 fn is_memory_full(cx: &Cx<'_>) -> bool {
     if cx.state.multi.executing.is_some() {
         cx.has_no_room
@@ -243,7 +245,7 @@ fn is_memory_full(cx: &Cx<'_>) -> bool {
     }
 }
 
-/// One run.
+/// A run of a script or function: its request, name, kind and permissions.
 struct Run<'s> {
     request: Request<'s>,
     name: &'s [u8],
@@ -251,7 +253,8 @@ struct Run<'s> {
     permits: Permits,
 }
 
-/// Runs the script through `call`, with all shards locked, and replies; false when the interpreter should not be used again.
+/// Runs the script through `call`, with all shards locked, and replies. Returns false if the interpreter must not be used
+/// again.
 fn play<'r>(
     cx: &mut Cx<'_>,
     run: Run<'_>,
@@ -276,14 +279,14 @@ fn play<'r>(
             reply(cx, &interpreter.lua, returned, (protocol, name, request))
         });
     if interrupt::is_ended() && others.as_ref().is_some_and(|others| others.is_stopping(true)) {
-        // The commands behind it would hold up the end of the server, and their replies reach no client.
+        // The client's next commands would delay the shutdown, and their replies would reach no client.
         cx.state.closing = true;
     }
     cx.others = others;
     engine.scripts.running.end();
     interrupt::end();
     if cx.state.multi.executing.is_none() {
-        // The script may have taken long, so the commands behind it get a new time. The commands of one transaction see one
+        // The script may have taken long, so the commands after it get a new time. The commands of one transaction see one
         // instant.
         cx.look_at_clock();
     }
@@ -293,7 +296,8 @@ fn play<'r>(
     is_sound
 }
 
-/// Runs `call` as one piece, with an output of its own; returns the script's result and the protocol that it asked for.
+/// Runs `call` with an output of its own, and records its effects as one piece; returns the script's result and the protocol
+/// that it asked for.
 fn perform<'r>(
     cx: &mut Cx<'_>,
     permits: Permits,
@@ -333,7 +337,7 @@ fn perform<'r>(
     (returned, protocol)
 }
 
-/// Replies with the value that a script returned or the error that it raised; false when it ran out of memory.
+/// Replies with the value that a script returned or the error that it raised. Returns false if it ran out of memory.
 fn reply(
     cx: &mut Cx<'_>,
     lua: &Lua,
@@ -396,8 +400,8 @@ fn send(
     Ok(())
 }
 
-/// Counts a request that a script answers with an error, and the error unless the command that it comes from has been
-/// counted with it.
+/// Counts a request that a script answers with an error. Counts the error too, unless it was counted with the command that
+/// caused it.
 fn fail(cx: &Cx<'_>, request: Request<'_>, text: &[u8], is_counted: bool) {
     cx.counters.commands[request.row.id as usize].failed.add(1);
     if is_counted {

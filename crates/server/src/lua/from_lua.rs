@@ -1,9 +1,9 @@
-//! From Lua to the client: the value that a script returns becomes a reply.
+//! From Lua to the client: turns the value that a script returns into a reply.
 //!
 //! The client's protocol decides the form. The script's call of `redis.setresp` decides whether `true` is a boolean or 1. The
 //! first known field of a table decides its kind (`err`, `ok`, `double`, `map`, `set`, `big_number`, `verbatim_string`); any
-//! other table is an array up to its first hole. Scripts are foreign: depth is bounded, and so is the number of values,
-//! because tables may be in themselves. Runs on the script's thread.
+//! other table is an array up to its first hole. Scripts are not trusted: the depth and the number of values are bounded,
+//! because tables may contain themselves. Runs on the script's thread.
 
 use mlua::ffi;
 use mlua::{Lua, Table, Value};
@@ -12,28 +12,27 @@ use sleeve_wire::reply::{Protocol, Writer};
 use super::native::allowance::Allowance;
 use super::native::interrupt;
 
-/// The greatest depth of nested tables. A deeper value is an error in its place, as in Redis, where the stack of Lua bounds
-/// it.
+/// The greatest depth of nested tables. A deeper value is replaced by an error, as in Redis, where Lua's stack is the bound.
 const DEPTH_MAX: usize = 1_000;
 
-/// The most values of a reply, unless Lua's memory holds more of them: a place in a table takes [`PLACE_BYTES`], and a reply
-/// with more values than that gives some of them more than once.
+/// The most values of a reply, unless Lua's memory can hold more: a value in a table takes [`PLACE_BYTES`], and a reply with
+/// more values than memory can hold has some of them several times.
 const VALUES_MAX: usize = 1 << 24;
 const PLACE_BYTES: usize = 16;
 
-/// Writes replies.
+/// The writer of a script's value as a reply.
 pub struct Sender<'a, 'b> {
     reply: &'a mut Writer<'b>,
     script: Protocol,
     lua: &'a Lua,
     allowance: Allowance<'a>,
-    /// The bytes that were there before.
+    /// The length of the output before the reply.
     start: usize,
     values_left: usize,
 }
 
 impl<'a, 'b> Sender<'a, 'b> {
-    /// Begins a reply to `reply`, of a script that has asked for the protocol `script`.
+    /// Begins a reply in the writer `reply`, for a script that has asked for the protocol `script`.
     pub fn new(reply: &'a mut Writer<'b>, script: Protocol, lua: &'a Lua) -> Self {
         let start = reply.out.len();
         let values_left = VALUES_MAX.max(lua.used_memory() / PLACE_BYTES);
@@ -43,7 +42,7 @@ impl<'a, 'b> Sender<'a, 'b> {
     /// Writes a value.
     ///
     /// # Errors
-    /// The script has to end; there is no memory left for the reply, or it has too many values.
+    /// The script has to end; there is no memory left for the reply; or the reply has too many values.
     pub fn value(&mut self, value: &Value) -> mlua::Result<()> {
         self.nested(value, 0)
     }
@@ -136,7 +135,7 @@ impl<'a, 'b> Sender<'a, 'b> {
     /// Returns how many elements a table has before its first hole.
     fn array_len(&self, table: &Table) -> mlua::Result<usize> {
         let mut len = 0;
-        // SAFETY: mlua has put the table alone on the stack, and protects the call. One slot more is used, and nothing
+        // SAFETY: mlua has put only the table on the stack, and protects the call. One slot more is used, and nothing
         // allocates.
         unsafe {
             self.lua.exec_raw::<()>(table, |state| {
@@ -175,7 +174,7 @@ impl<'a, 'b> Sender<'a, 'b> {
     }
 }
 
-/// Reads a number, or a string that Lua would take for one.
+/// Reads a number, or a string that Lua would convert to one.
 fn number(value: &Value) -> Option<f64> {
     match value {
         Value::Integer(number) => Some(*number as f64),
@@ -184,12 +183,12 @@ fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// Returns a byte of a line: line ends become spaces.
+/// Returns a byte as it stands in a simple string or an error: line ends become spaces.
 fn in_line(byte: &u8) -> u8 {
     if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }
 }
 
-/// Writes a line of a script's own.
+/// Writes a simple string or an error with a script's text.
 fn push_line(out: &mut Vec<u8>, marker: u8, text: &[u8]) {
     out.push(marker);
     out.extend(text.iter().map(in_line));
@@ -240,7 +239,7 @@ mod tests {
     #[test]
     fn a_table_in_itself_ends() {
         let send = || send("local a = {} a[1] = a return a", Protocol::Resp2, Protocol::Resp2);
-        // Unoptimised frames are many times as large as those of a release.
+        // The stack frames of a build without optimisation are many times as large as those of a release.
         let thread = std::thread::Builder::new().stack_size(64 << 20).spawn(send);
         let text = thread.expect("a thread").join().expect("it ends");
         assert!(text.ends_with("*1\\r\\n-ERR reached lua stack limit\\r\\n"));

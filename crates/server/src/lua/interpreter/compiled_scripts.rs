@@ -1,6 +1,6 @@
 //! The scripts that a thread has compiled.
 //!
-//! They live in one Lua state. When scripts are forgotten (SCRIPT FLUSH) the state goes with them. Owned and used by one
+//! They live in one Lua state. If scripts are forgotten (SCRIPT FLUSH), the state is dropped with them. Owned and used by one
 //! thread.
 
 use std::collections::HashMap;
@@ -25,14 +25,14 @@ pub struct CompiledScripts {
 /// A script that can run.
 #[derive(Clone)]
 pub struct Compiled {
-    /// Its body.
+    /// The script's body.
     pub function: Rc<Kept>,
-    /// The flags of its shebang; None without one.
+    /// The flags of the script's shebang; None without one.
     pub flags: Option<ScriptFlags>,
 }
 
 impl CompiledScripts {
-    /// Makes a room without scripts.
+    /// Makes a Lua state without scripts.
     ///
     /// # Errors
     /// Lua has no memory left.
@@ -51,17 +51,17 @@ impl CompiledScripts {
         Ok(Self { interpreter, generation, compiled: HashMap::new() })
     }
 
-    /// Returns whether no script was forgotten since the room was made.
+    /// Returns whether scripts were not forgotten since this state was made.
     pub fn is_current(&self, scripts: &Scripts) -> bool {
         self.generation == scripts.generation()
     }
 
-    /// Returns a script that has been compiled here.
+    /// Returns a script that was compiled in this state.
     pub fn get(&self, digest: &Digest) -> Option<&Compiled> {
         self.compiled.get(digest)
     }
 
-    /// Compiles a script that another thread may have made known.
+    /// Compiles a script in this state. Another thread may have loaded it into the engine.
     ///
     /// # Errors
     /// Its first line or its text is wrong.
@@ -76,7 +76,7 @@ impl CompiledScripts {
     }
 }
 
-/// Makes a script known under its digest, compiled in the room of this thread.
+/// Compiles a script in this thread's state, and enters it in the engine's scripts under its digest.
 ///
 /// # Errors
 /// Its first line or its text is wrong.
@@ -89,5 +89,5 @@ pub fn make_known(room: &mut CompiledScripts, scripts: &Scripts, digest: Digest,
     Ok(())
 }
 
-/// Lua has less memory than it needs to begin.
+/// The error if Lua has less memory than it needs to begin.
 pub const NO_MEMORY: Error = Error::fixed("ERR not enough memory for Lua: see 'lua-memory-max'");

@@ -1,11 +1,12 @@
-//! Each thread's Lua states, one pair for each engine that it works on.
+//! The Lua states of each thread: a pair for each engine on which it works.
 //!
-//! A state belongs to the thread that made it: a worker has its own, and so has every thread that embeds an engine.
-//! Compiled scripts and loaded libraries stay in it until their generation has passed. They are taken out while they are
-//! used, so that nothing is borrowed while a script runs. States of engines that have gone are dropped at the next use.
+//! A state belongs to the thread that made it: a worker has its own, and so has every thread that embeds an engine. Compiled
+//! scripts and loaded libraries stay in it until the engine's have changed. They are taken out of the thread's table while
+//! they are used, so that nothing is borrowed while a script runs. States of engines that no longer exist are dropped at the
+//! next use.
 //!
-//! All work with them is done on a stack of their own ([`STACK_BYTES`]): how much Lua takes is bounded by its levels of
-//! nesting, and by nothing that a thread which embeds an engine could know of.
+//! All work with them runs on a separate stack ([`STACK_BYTES`]). Lua's need of stack is bounded only by its levels of
+//! nesting, and a thread that embeds an engine cannot be expected to have so large a stack.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
@@ -18,9 +19,9 @@ use crate::engine::scripts::Scripts;
 use crate::lua::native::invocation::Words;
 use crate::request::error::Error;
 
-/// The stack of scripts. Lua nests 200 functions of its libraries at most, and each of these, with the functions that it
-/// calls, takes some ten kilobytes, several times as much in an unoptimised build; all texts and tables are read and written
-/// to a bounded depth. Only the used part ever takes memory.
+/// The size of the stack of scripts. Lua nests at most 200 functions of its libraries. Each of these, with the functions that
+/// it calls, takes some ten kilobytes, several times as much in a build without optimisation; all texts and tables are read
+/// and written to a bounded depth. Only the used part of the stack takes memory.
 const STACK_BYTES: usize = 16 << 20;
 
 /// The scripts and libraries that a thread has compiled and loaded for one engine.
@@ -31,7 +32,7 @@ pub struct Interpreters {
     pub scripts: Option<Box<CompiledScripts>>,
     /// The state of libraries, once one was loaded.
     pub libraries: Option<Box<LoadedLibraries>>,
-    /// Memory for the words of commands.
+    /// The memory for the arguments of commands that scripts call.
     pub words: Words,
     stack: Option<DefaultStack>,
 }

@@ -1,8 +1,8 @@
 //! The libraries that a thread has loaded.
 //!
-//! A library is run once in each thread that calls one of its functions; its registered functions are kept as long as the
-//! library is the same. While it is loaded it sees only `redis` with `register_function` and the log, as in Redis; its
-//! functions see everything. Owned and used by one thread.
+//! A library is run once in each thread that calls one of its functions; its registered functions are kept until the library
+//! is replaced. While it is loaded it sees only `redis` with `register_function` and the log, as in Redis; its functions see
+//! all of `redis`. Owned and used by one thread.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ use crate::request::error::Error;
 pub struct LoadedLibraries {
     /// The Lua state.
     pub interpreter: Interpreter,
-    /// The globals of libraries while they are loaded.
+    /// The globals that libraries see while they are loaded.
     loading: Table,
     registered: Rc<RefCell<Option<Vec<Registered>>>>,
     loaded: HashMap<String, Loaded>,
@@ -42,9 +42,9 @@ struct Loaded {
 /// A function that can run.
 #[derive(Clone)]
 pub struct Callable {
-    /// Its body.
+    /// The function's body.
     pub function: Rc<Kept>,
-    /// Its flags: the promises that it makes and its permissions.
+    /// The function's flags.
     pub flags: ScriptFlags,
 }
 
@@ -55,7 +55,7 @@ struct Registered {
 }
 
 impl LoadedLibraries {
-    /// Makes a room without libraries.
+    /// Makes a Lua state without libraries.
     ///
     /// # Errors
     /// Lua has no memory left.
@@ -88,10 +88,10 @@ impl LoadedLibraries {
         Ok(Self { interpreter, loading, registered, loaded: HashMap::new(), callable: HashMap::new(), generation: 0 })
     }
 
-    /// Loads a library that is not known yet; returns the facts under which it is to be made known.
+    /// Loads a new library; returns it with its functions, to be entered in the engine's libraries.
     ///
     /// # Errors
-    /// Its text is wrong, it raises an error, or registers nothing.
+    /// Its text is wrong, it raises an error, or it registers nothing.
     pub fn load(&mut self, name: String, code: &[u8]) -> Result<Arc<Library>, Error> {
         let body = self
             .interpreter
@@ -115,7 +115,7 @@ impl LoadedLibraries {
         Ok(library)
     }
 
-    /// Runs a library's body, with only the functions for loading in sight.
+    /// Runs a library's body, which sees only the functions for loading.
     fn run(&mut self, body: &Function) -> Result<Vec<Registered>, Vec<u8>> {
         let shown = &self.interpreter.sandbox.shown;
         let swap = |table: &Table| shown.raw_set("__index", table).map_err(|error| error.to_string().into_bytes());
@@ -127,10 +127,10 @@ impl LoadedLibraries {
         returned.map(|_| registered).map_err(|uncaught| uncaught.text)
     }
 
-    /// Returns a function by its name, its library loaded if it is not yet.
+    /// Returns a function by its name, and loads its library first if this thread has not loaded it yet.
     ///
     /// # Errors
-    /// There is none, or its library cannot be loaded here.
+    /// There is no such function, or its library cannot be loaded here.
     pub fn function(&mut self, scripts: &Scripts, name: &[u8]) -> Result<Callable, Error> {
         let generation = scripts.libraries_generation();
         if self.generation != generation {
@@ -257,7 +257,7 @@ fn flags_of(list: &Table) -> mlua::Result<ScriptFlags> {
     Ok(flags)
 }
 
-/// Reads a string, or a number as one.
+/// Reads a string, or converts a number to one.
 fn text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.to_string_lossy()),

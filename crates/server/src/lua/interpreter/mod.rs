@@ -1,8 +1,8 @@
-//! One Lua state: made, closed in, compiling, calling.
+//! A Lua state: it is made, sandboxed, compiles scripts and calls their functions.
 //!
-//! A thread has a state for scripts and one for libraries, as Redis has two. Memory is bounded by `lua-memory-max`; a state
-//! in which that was reached is thrown away. The `interrupt` of a running script is checked again and again (`hook`), which
-//! is how a script that runs too long is ended. Owned and used by one thread.
+//! A thread has a state for scripts and one for libraries, as Redis has two. Its memory is bounded by `lua-memory-max`; a
+//! state that has reached that is thrown away. The `interrupt` of a running script is checked again and again (`hook`), so
+//! that a script that runs too long can be ended. Owned and used by one thread.
 
 pub mod compiled_scripts;
 pub mod interpreters;
@@ -25,30 +25,30 @@ use super::native::interrupt;
 use super::native::raw_call::{Bare, CallFailure, Given, Kept, Returned};
 use sandbox::Sandbox;
 
-/// The bytes by which a state grows or shrinks before the sum of all is updated.
+/// The number of bytes by which a state may grow or shrink before the sum of all states is updated.
 const WEIGHT_STEP: usize = 4096;
 
-/// A Lua state with the tables that scripts may reach in it.
+/// A Lua state, with the tables that scripts may reach in it.
 pub struct Interpreter {
     /// The state.
     pub lua: Lua,
     /// The tables that its scripts reach.
     pub sandbox: Sandbox,
-    /// The most bytes that it may take.
+    /// The most bytes that the state may take.
     pub bytes_max: usize,
     bare: Bare,
     handler: Function,
     uncaught: Rc<RefCell<Option<Uncaught>>>,
-    /// The bytes of all interpreters of its kind, and how many of them have been said to be this one's.
+    /// The bytes of all interpreters of the same kind; the next field is this one's share in them.
     total_bytes: Arc<AtomicUsize>,
     said_bytes: Cell<usize>,
 }
 
 impl Interpreter {
-    /// Makes a new state with at most so many bytes, which are part of `total_bytes`.
+    /// Makes a new state with at most so many bytes, which are counted in `total_bytes`.
     ///
     /// # Errors
-    /// The bytes do not even suffice for its libraries.
+    /// The bytes do not even suffice for the state's libraries.
     pub fn new(bytes_max: usize, total_bytes: &Arc<AtomicUsize>) -> mlua::Result<Self> {
         let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::OS;
         let lua = Lua::new_with(libraries, LuaOptions::new().catch_rust_panics(false))?;
@@ -69,10 +69,10 @@ impl Interpreter {
         Ok(interpreter)
     }
 
-    /// Compiles a function of this source, without its first line if that is a shebang.
+    /// Compiles a source to a function. A shebang in the first line is left out.
     ///
     /// # Errors
-    /// Lua's message about the text.
+    /// Lua's message about the source.
     pub fn compile(&self, source: &[u8], name: &str) -> Result<Function, String> {
         let shebang = if source.starts_with(b"#!") { source.iter().position(|&byte| byte == b'\n') } else { None };
         let text = &source[shebang.unwrap_or(0)..];
@@ -123,7 +123,7 @@ impl Interpreter {
         Err(truly(uncaught))
     }
 
-    /// Adds the memory of this interpreter to the bytes of all, to within [`WEIGHT_STEP`].
+    /// Updates the sum of all interpreters' memory by that of this one, to within [`WEIGHT_STEP`].
     pub fn weigh(&self) {
         let (bytes, said) = (self.lua.used_memory(), self.said_bytes.get());
         if bytes.abs_diff(said) >= WEIGHT_STEP {
@@ -143,7 +143,7 @@ impl Drop for Interpreter {
     }
 }
 
-/// Returns the error, or the reason why the script had to end, if that is behind it.
+/// Returns the error; but if the script was interrupted, the reason for that instead.
 fn truly(uncaught: Uncaught) -> Uncaught {
     match interrupt::ended() {
         Some(why) => Uncaught { text: why.into_bytes(), is_counted: false, ..uncaught },

@@ -1,9 +1,9 @@
-//! The tables that a script can reach: Lua's harmless libraries, our own, and nothing that outlives it.
+//! The tables that a script can reach: Lua's harmless libraries, the server's own, and nothing that outlives the script.
 //!
-//! Redis patches its Lua so that a table can be made read-only. Ours is the plain one, so the tables that all scripts share
-//! are hidden behind empty ones that pass reading on and refuse writing: assigning a global, replacing a library's function
-//! or changing a metatable fails with Redis's words. The few functions that would look behind are replaced (`prelude.lua`).
-//! Nothing here runs a script. Runs on the thread that owns the state.
+//! Redis patches its Lua so that a table can be made read-only. This Lua has no patch, so the tables that all scripts share
+//! are hidden behind empty ones, which pass reads on and refuse writes: assigning a global, replacing a library's function or
+//! changing a metatable fails with Redis's words. The few functions that could reach the hidden tables are replaced
+//! (`prelude.lua`). This module runs no script. Runs on the thread that owns the state.
 
 use mlua::{Function, Lua, MultiValue, Table, Value};
 
@@ -15,7 +15,7 @@ use crate::lua::library::{base, bit, collector, copies, json, msgpack, protected
 use crate::lua::native::errors;
 use crate::lua::native::errors::{complain, raise};
 
-/// Functions of the base library that scripts keep as they are.
+/// The functions of the base library that scripts get unchanged.
 const KEPT: [&str; 13] = [
     "_VERSION",
     "assert",
@@ -36,18 +36,18 @@ const KEPT: [&str; 13] = [
 pub struct Sandbox {
     /// The table that scripts see as their globals.
     pub globals: Table,
-    /// The metatable of that table: its `__index` is the table that is read.
+    /// The metatable of `globals`: its `__index` is the table that scripts read.
     pub shown: Table,
-    /// The table behind the globals.
+    /// The table with the true globals, behind `globals`.
     pub real: Table,
-    /// Lua's `xpcall`, as it is.
+    /// Lua's own `xpcall`.
     pub xpcall: Function,
     reals: Table,
     refuse: Function,
 }
 
 impl Sandbox {
-    /// Closes a new Lua state in.
+    /// Sandboxes a new Lua state.
     ///
     /// # Errors
     /// Lua has no memory left.
@@ -133,7 +133,7 @@ impl Sandbox {
         Ok(())
     }
 
-    /// Hides the metatable that all strings have.
+    /// Hides the metatable that all strings share.
     fn hide_strings(&mut self, lua: &Lua) -> mlua::Result<()> {
         let Some(strings) = lua.type_metatable::<mlua::LuaString>() else { return Ok(()) };
         let library: Table = self.real.raw_get("string")?;
@@ -164,7 +164,7 @@ fn no_global(lua: &Lua, name: &Value) -> mlua::Error {
     complain(lua, format_args!("Script attempted to access nonexistent global variable '{name}'"))
 }
 
-/// Compiles a function of this text; returns it, or nil and the reason.
+/// Compiles a text to a function; returns it, or nil and the reason.
 fn compile(lua: &Lua, source: &[u8], name: &str) -> (Value, Value) {
     let refused = |why: String| (Value::Nil, lua.create_string(why).map_or(Value::Nil, Value::String));
     if source.first() == Some(&0x1b) {

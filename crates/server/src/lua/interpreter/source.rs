@@ -1,22 +1,22 @@
 //! From a script's text to a function.
 //!
-//! Lua's parser trusts its texts where it should not: it counts the signs of a long bracket in 32 bits, it does not hold on
-//! to the name of the text that it parses, and the time of some texts grows with the square of their length. All of that is
-//! prevented here. Runs on the thread that owns the state.
+//! Lua's parser trusts its texts where it should not. It counts the signs of a long bracket in 32 bits, it does not keep the
+//! name of the text alive while it parses, and for some texts its time grows with the square of their length. This module
+//! prevents all three. Runs on the thread that owns the state.
 
 use mlua::chunk::ChunkMode;
 use mlua::{Function, Lua};
 
 use crate::lua::native::interrupt;
 
-/// The longest text that is compiled. Nothing can interrupt Lua during that, and texts that Lua's hash does not tell apart
-/// take it a time that grows with the square of their number.
+/// The longest text that is compiled. Nothing can interrupt Lua during that, and its time grows with the square of the number
+/// of strings that its hash does not distinguish.
 pub const SOURCE_BYTES_MAX: usize = 512 << 10;
 
-/// The most words of a text that jump: for each, Lua goes through all jumps to the same place that it has met.
+/// The most words in a text that cause jumps: for each, Lua goes through all earlier jumps to the same place.
 const JUMPS_MAX: usize = 20_000;
 
-/// Compiles a function of this text. Text only: Lua trusts compiled code without a check.
+/// Compiles a text to a function. Compiled code is refused, because Lua does not check it.
 ///
 /// # Errors
 /// Lua's message about the text.
@@ -29,8 +29,8 @@ pub fn compile(lua: &Lua, text: &[u8], name: &str) -> mlua::Result<Function> {
             "a script may have {JUMPS_MAX} of the words and, or, elseif and break"
         )));
     }
-    // Lua's parser makes a string of the name and leaves it to chance that it is not collected before a function owns it.
-    // There is one string for each text: as long as this one is held, the parser's is.
+    // Lua's parser makes a string of the name, and does not protect it from the garbage collector before a function owns it.
+    // Lua has only one string with a given text, so as long as this one is held, the parser's is too.
     let name = name.split('\0').next().unwrap_or_default();
     let anchor = lua.create_string(name)?;
     let compiled = lua.load(text).set_name(name).set_mode(ChunkMode::Text).into_function();
@@ -39,7 +39,7 @@ pub fn compile(lua: &Lua, text: &[u8], name: &str) -> mlua::Result<Function> {
     compiled
 }
 
-/// Returns how many words of a text jump, if all of it is code.
+/// Returns how many words of a text would cause jumps if all of it were code.
 fn jumps(text: &[u8]) -> usize {
     let words = text.split(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_');
     words.filter(|word| matches!(*word, b"and" | b"or" | b"elseif" | b"break")).count()

@@ -1,7 +1,7 @@
-//! Functions of Lua's base library in another form, because the tables that scripts share look empty to Lua itself: they are
-//! read through a metatable, so that nothing in them can be changed.
+//! Functions of Lua's base library in another form. The tables that scripts share look empty to Lua itself, because they are
+//! read through a metatable so that they cannot be changed.
 //!
-//! `reals` leads from each such table to the one behind it. Runs on the script's thread.
+//! `reals` maps each such table to the one behind it. Runs on the script's thread.
 
 use mlua::{Function, Lua, MultiValue, Table, Value};
 
@@ -85,7 +85,7 @@ fn is_in(reals: &Table, table: &Table) -> mlua::Result<bool> {
     Ok(!reals.raw_get::<Value>(table)?.is_nil())
 }
 
-/// Refuses to change a shared table. Without a place, as from a function of Redis's Lua that sets a field.
+/// Refuses to change a shared table. The error names no place in the script, as that of Redis's Lua for such a change.
 fn refuse_shared(reals: &Table, table: &Table) -> mlua::Result<()> {
     if is_in(reals, table)? { Err(mlua::Error::runtime(READ_ONLY)) } else { Ok(()) }
 }

@@ -67,7 +67,7 @@ fn bits(lua: &Lua, args: &MultiValue, number: usize, function: &str) -> mlua::Re
     })
 }
 
-/// Returns the name of a value's type as Lua itself says it.
+/// Returns the name of a value's type, as Lua gives it.
 pub fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Integer(_) | Value::Number(_) => "number",
@@ -76,7 +76,7 @@ pub fn type_name(value: &Value) -> &'static str {
     }
 }
 
-/// `bit.tohex(x [, digits])`; a negative number of digits asks for upper case.
+/// `bit.tohex(x [, digits])`; a negative number of digits gives upper-case letters.
 fn tohex(lua: &Lua, args: &MultiValue) -> mlua::Result<String> {
     let value = bits(lua, args, 1, "tohex")?;
     let digits = if args.len() < 2 { 8 } else { bits(lua, args, 2, "tohex")?.cast_signed() };

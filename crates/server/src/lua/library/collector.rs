@@ -1,6 +1,8 @@
-//! `collectgarbage`, with which a script can look and collect, but change nothing for the scripts after it.
+//! `collectgarbage`, by which a script can read the memory use and collect garbage, but change nothing for the scripts after
+//! it.
 //!
-//! Lua's own lets a script stop the collector of a state that all scripts of a thread share. Runs on the script's thread.
+//! Lua's own function lets a script stop the garbage collector of a state that all scripts of a thread share. Runs on the
+//! script's thread.
 
 use std::ffi::{CStr, c_int};
 
@@ -14,11 +16,11 @@ use crate::lua::native;
 /// # Errors
 /// Lua has no memory left.
 pub fn add(lua: &Lua, globals: &Table) -> mlua::Result<()> {
-    // SAFETY: see there.
+    // SAFETY: the function keeps to the rules for C functions; see its own comment.
     unsafe { native::add(lua, globals, &[("collectgarbage", collectgarbage)]) }
 }
 
-/// Work of a look at a kibibyte.
+/// The units of work that a collection counts for each kibibyte of memory.
 const UNITS_A_KIBIBYTE: usize = 64;
 
 /// `collectgarbage([what [, number]])`
@@ -58,7 +60,7 @@ unsafe extern "C-unwind" fn collectgarbage(state: *mut lua_State) -> c_int {
     1
 }
 
-/// Counts the work of a collection, by the memory of the state.
+/// Counts the work of a collection, which depends on the memory of the state.
 ///
 /// # Safety
 /// As [`native::fail`].

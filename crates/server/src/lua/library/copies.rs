@@ -1,4 +1,4 @@
-//! `string.rep`, `upper`, `lower` and `reverse`, and a bound on `format`, because nothing can end those of Lua's own while
+//! `string.rep`, `upper`, `lower` and `reverse`, and a bound on `format`. Lua's own functions cannot be interrupted while
 //! they work on huge texts.
 //!
 //! Their results are those of Lua 5.1 in the locale of C. A copy is written piece by piece, and the pulse is checked between
@@ -13,13 +13,13 @@ use mlua::{Function, Lua, Table};
 use crate::lua::native;
 use crate::lua::native::Native;
 
-/// Bytes that are copied in the time of one unit of work.
+/// The number of bytes that are copied in the time of one unit of work.
 const BYTES_A_UNIT: usize = 16;
-/// Bytes that are written between two checks of the pulse.
+/// The number of bytes that are written between two checks of the pulse.
 const PIECE_BYTES: usize = 64 << 10;
-/// A copy of so many bytes is written on this thread's stack.
+/// The length up to which a copy is written on this thread's stack.
 const SHORT_BYTES: usize = 256;
-/// The most bytes that `format` may be given in all: Lua's own works on them in one go, a byte at a time.
+/// The most bytes of `format`'s arguments together: Lua's own function works on them without interruption, a byte at a time.
 const FORMAT_BYTES_MAX: usize = 16 << 20;
 
 /// Puts the functions into the table `string`.
@@ -28,7 +28,8 @@ const FORMAT_BYTES_MAX: usize = 16 << 20;
 /// Lua has no memory left.
 pub fn add(lua: &Lua, string: &Table) -> mlua::Result<()> {
     let functions: [(&str, Native); 4] = [("rep", rep), ("upper", upper), ("lower", lower), ("reverse", reverse)];
-    // SAFETY: see each of them. The closure's one upvalue is the value that mlua has put on the stack.
+    // SAFETY: each function keeps to the rules for C functions; see its own comment. The closure's one upvalue is the value
+    // that mlua has put on the stack.
     unsafe {
         native::add(lua, string, &functions)?;
         let own: Function = string.raw_get("format")?;
@@ -37,8 +38,8 @@ pub fn add(lua: &Lua, string: &Table) -> mlua::Result<()> {
     }
 }
 
-/// Pushes a text of so many bytes. `write` is given the beginning of the text and the length that is written, writes at least
-/// one byte behind that and none behind the end, and returns how many.
+/// Pushes a text of `len` bytes. `write` gets the start of the text and the number of bytes that are written already. It
+/// writes at least one byte behind these and none behind the end, and returns how many.
 ///
 /// # Safety
 /// As [`native::fail`], with two free slots; `write` has no destructor.
@@ -59,7 +60,7 @@ unsafe fn push_written(state: *mut lua_State, len: usize, mut write: impl FnMut(
     }
 }
 
-/// Pushes the first argument with each piece changed in place.
+/// Pushes a copy of the first argument, each piece of which was changed by `change`.
 ///
 /// # Safety
 /// Called from a C function.
@@ -147,13 +148,13 @@ unsafe extern "C-unwind" fn rep(state: *mut lua_State) -> c_int {
     1
 }
 
-/// `string.format(format, ...)`: Lua's own, which is the upvalue, for texts that are short enough.
+/// `string.format(format, ...)`: calls Lua's own function, which is the upvalue, if the texts are short enough.
 ///
 /// # Safety
 /// Called by Lua, with the upvalue of [`add`].
 unsafe extern "C-unwind" fn format(state: *mut lua_State) -> c_int {
-    // SAFETY: it was called by Lua. Lua's own function has no upvalues, so it finds all that it needs where this one was called,
-    // and names itself in its errors as if it had been called there.
+    // SAFETY: it was called by Lua. Lua's own function has no upvalues, so it finds all its arguments in this function's
+    // frame, and names itself in its errors as if the script had called it.
     unsafe {
         let mut len = 0_usize;
         for argument in 1..=ffi::lua_gettop(state) {
@@ -179,7 +180,7 @@ mod tests {
     use crate::lua::native::interrupt;
     use crate::lua::redis::api;
 
-    /// Returns a state with the functions here, with those for tables and with `redis`.
+    /// Returns a Lua state with these functions, with those for tables and with `redis`.
     fn state() -> Lua {
         let lua = Lua::new();
         let globals = lua.globals();

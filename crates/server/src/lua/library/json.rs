@@ -1,7 +1,8 @@
-//! The table `cjson`: JSON for scripts, as in the library of that name, version 2.1.
+//! The table `cjson`: JSON for scripts, as in version 2.1 of the library of that name.
 //!
-//! Each table has its own settings, which `cjson.new` begins anew; a script's settings stay for the scripts after it, as in
-//! Redis. How values are written and read is in `json_encode` and `json_decode`. Runs on the script's thread.
+//! Each table has its own settings; `cjson.new` makes a table with the default ones. The settings of a script stay for the
+//! scripts after it, as in Redis. How values are written and read is in `json_encode` and `json_decode`. Runs on the script's
+//! thread.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -16,7 +17,7 @@ use crate::lua::native::errors::bad_argument;
 
 type Shared = Rc<RefCell<Settings>>;
 
-/// A part of the settings.
+/// A function that selects one of the settings.
 type Part<T> = fn(&mut Settings) -> &mut T;
 
 /// Makes the table.
@@ -132,7 +133,7 @@ fn check_count(lua: &Lua, args: &MultiValue, max: usize, function: &str) -> mlua
     Ok(())
 }
 
-/// Sets a switch to the first argument, if there is one; returns the setting.
+/// Sets a switch to the first argument, if there is one; returns the present setting.
 fn set_switch(lua: &Lua, args: &MultiValue, function: &str, switch: &mut bool) -> mlua::Result<bool> {
     match args.front() {
         None | Some(Value::Nil) => {}

@@ -1,7 +1,7 @@
 //! From JSON text to Lua values.
 //!
-//! The texts are foreign: depth is bounded, and no memory is reserved for a size that a text only claims. Errors name the
-//! expected token, the one that was found and its place, in the words of cjson 2.1. Runs on the script's thread.
+//! The texts are not trusted: the depth is bounded, and no memory is reserved for a size that a text only claims. Errors name
+//! the expected token, the found token and its position, in the words of cjson 2.1. Runs on the script's thread.
 
 use mlua::{Lua, Table, Value};
 
@@ -37,7 +37,7 @@ struct Decoder<'a> {
     allowance: Allowance<'a>,
 }
 
-/// A token and where it begins.
+/// A token and its position.
 struct Token {
     kind: TokenKind,
     start: usize,
@@ -59,7 +59,7 @@ enum TokenKind {
 }
 
 impl TokenKind {
-    /// Returns the name of the token in errors.
+    /// Returns the token's name for errors.
     fn name(&self) -> &'static str {
         match self {
             Self::ObjectBegin => "T_OBJ_BEGIN",
@@ -215,7 +215,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// Reads a string; returns it, or its fault and the place of that.
+    /// Reads a string; returns it, or its fault and the fault's position.
     fn string_token(&mut self, start: usize) -> Token {
         let mut text = Vec::new();
         self.at += 1;
@@ -280,8 +280,8 @@ impl Decoder<'_> {
     }
 }
 
-/// Returns whether this begins with a number that `strtod` reads but JSON does not have: a plus, a leading zero, hexadecimal,
-/// infinite or none.
+/// Returns whether the text begins with a number that `strtod` reads but JSON does not have: with a plus, a leading zero,
+/// hexadecimal, infinite or not a number.
 fn is_invalid_number(text: &[u8]) -> bool {
     match text.strip_prefix(b"-").unwrap_or(text) {
         [b'+', ..] => text[0] == b'+',
@@ -308,7 +308,8 @@ mod tests {
         }
     }
 
-    /// Unoptimised frames are many times as large as those of a release.
+    /// Runs a script with deep nesting on a large stack: the frames of a build without optimisation are many times as large
+    /// as those of a release.
     fn run_deep(script: &'static str) -> String {
         let thread = std::thread::Builder::new().stack_size(64 << 20).spawn(move || run(script));
         thread.expect("a thread").join().expect("it ends")

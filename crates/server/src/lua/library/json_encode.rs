@@ -1,8 +1,8 @@
 //! From Lua values to JSON text.
 //!
-//! A table that has only positive integers as keys is an array, nulls in its holes; one with more holes than the settings
-//! allow is an object or an error; any other table is an object. Depth is bounded, because tables may contain themselves.
-//! Runs on the script's thread.
+//! A table that has only positive integers as keys is an array, with nulls in its holes; if it has more holes than the
+//! settings allow, it is an object or an error. Any other table is an object. The depth is bounded, because tables may
+//! contain themselves. Runs on the script's thread.
 
 use mlua::{Lua, Table, Value};
 
@@ -19,23 +19,23 @@ pub const DEPTH_MAX: i64 = 1_000;
 pub struct Settings {
     /// Arrays with too many holes become objects instead of errors.
     pub converts_sparse: bool,
-    /// Holes are too many when the greatest key is more than so many times the number of elements; 0 allows any.
+    /// The ratio of the greatest key to the number of elements above which an array has too many holes; 0 allows any.
     pub sparse_ratio: i64,
-    /// Arrays up to this greatest key are never too sparse.
+    /// The greatest key up to which an array never has too many holes.
     pub sparse_safe: i64,
-    /// Deepest nesting that is written.
+    /// The greatest depth that is written.
     pub encode_depth_max: i64,
-    /// Deepest nesting that is read.
+    /// The greatest depth that is read.
     pub decode_depth_max: i64,
-    /// Significant digits of numbers.
+    /// The number of significant digits of numbers.
     pub number_precision: i64,
-    /// Remembered and shown; buffers are never kept here.
+    /// A setting that is kept and shown without effect: buffers are never kept here.
     pub keeps_buffer: bool,
-    /// Infinity and not-a-number are written.
+    /// Infinity and not-a-number are accepted and written.
     pub encodes_invalid_numbers: bool,
-    /// They are written as null.
+    /// Infinity and not-a-number are written as null.
     pub writes_invalid_as_null: bool,
-    /// They, and hexadecimal numbers, are read.
+    /// Infinity, not-a-number and hexadecimal numbers are accepted when a text is read.
     pub decodes_invalid_numbers: bool,
     /// Arrays that are read are marked, so that empty ones are written as arrays again.
     pub marks_arrays: bool,
@@ -59,10 +59,10 @@ impl Default for Settings {
     }
 }
 
-/// The name under which the mark of arrays is kept.
+/// The name under which Lua keeps the metatable that marks arrays.
 const ARRAY_MARK: &str = "sleeve.json.array";
 
-/// Returns the metatable of arrays that were read while the settings said so.
+/// Returns the metatable that marks arrays which were read.
 ///
 /// # Errors
 /// Lua has no memory left.
@@ -78,7 +78,7 @@ pub fn array_mark(lua: &Lua) -> mlua::Result<Table> {
 /// Returns the text of a value.
 ///
 /// # Errors
-/// The value, or one in it, has no form in JSON; Lua has no memory left.
+/// The value, or a value within it, has no form in JSON; Lua has no memory left.
 pub fn encode(lua: &Lua, settings: &Settings, value: &Value) -> mlua::Result<Vec<u8>> {
     let mut encoder = Encoder { lua, settings, out: Vec::new(), allowance: Allowance::new(lua) };
     encoder.value(value, 0)?;
@@ -144,8 +144,8 @@ impl Encoder<'_> {
         }
     }
 
-    /// Returns the greatest key of a table that has only positive integers as keys, unless it is to be an object for its
-    /// holes.
+    /// Returns the greatest key of a table that has only positive integers as keys. Returns None if the table is an object,
+    /// also because it has too many holes.
     fn array_len(&mut self, table: &Table) -> mlua::Result<Option<i64>> {
         let (mut greatest, mut count) = (0, 0);
         for pair in table.pairs::<Value, Value>() {
@@ -155,7 +155,7 @@ impl Encoder<'_> {
                 Value::Number(key) if key.fract() == 0.0 => key as i64,
                 _ => return Ok(None),
             };
-            // In the library such a key passes the end of its integers, and is one of an object.
+            // In the C library such a key overflows its integers, and the table becomes an object.
             if !(1..=i64::from(i32::MAX)).contains(&key) {
                 return Ok(None);
             }

@@ -1,4 +1,5 @@
-//! The libraries that a script finds, as Lua calls them: those of Lua that are our own, and those that Redis adds.
+//! The libraries that a script finds, as Lua calls them: replacements of Lua's own functions, and the libraries that Redis
+//! adds.
 
 pub mod base;
 pub mod bit;

@@ -1,9 +1,9 @@
-//! The table `cmsgpack`: MessagePack for scripts, as in the library of that name, version 0.4.
+//! The table `cmsgpack`: MessagePack for scripts, as in version 0.4 of the library of that name.
 //!
-//! Whole numbers are packed as the shortest integer, others as a float when that loses nothing; tables with the keys 1 to n
-//! as arrays, others as maps. A value that has no form is nil, and so is a table that lies deeper than 16. Packed bytes are
-//! foreign: depth is bounded and no memory is reserved for a claimed length. Format: msgpack.org, without extensions and
-//! timestamps. Runs on the script's thread.
+//! Whole numbers are packed as the shortest integer, others as a float if that loses nothing. Tables with the keys 1 to n are
+//! packed as arrays, others as maps. A value without a form in the format is packed as nil, and so is a table at a depth of
+//! more than 16. Packed bytes are not trusted: the depth is bounded and no memory is reserved for a claimed length. Format:
+//! msgpack.org, without extensions and timestamps. Runs on the script's thread.
 
 use mlua::{Lua, MultiValue, Table, Value};
 
@@ -11,9 +11,9 @@ use super::bit::type_name;
 use crate::lua::native::allowance::Allowance;
 use crate::lua::native::errors::{bad_argument, complain};
 
-/// Tables that lie deeper are packed as nil.
+/// The greatest depth of tables that are packed; deeper ones are packed as nil.
 const PACK_DEPTH_MAX: usize = 16;
-/// A function of Lua returns so many values at most.
+/// The most values that a function of Lua returns.
 const VALUES_MAX: usize = 7_900;
 /// The greatest depth that is unpacked.
 const UNPACK_DEPTH_MAX: usize = 1_000;
@@ -62,8 +62,8 @@ fn push(out: &mut Vec<u8>, allowance: &mut Allowance<'_>, value: &Value, depth: 
     Ok(())
 }
 
-/// The heads of a kind of value by the length that they can say: in the byte itself, in 8 bits if there is such a form, in
-/// 16, in 32.
+/// The first bytes of a kind of value, by the place of its length: in the first byte itself, in 8 bits if there is such a
+/// form, in 16 bits, in 32 bits.
 struct Heads {
     short: u8,
     short_max: usize,
@@ -138,7 +138,7 @@ fn push_table(out: &mut Vec<u8>, allowance: &mut Allowance<'_>, table: &Table, d
     Ok(())
 }
 
-/// Returns how many elements a table has, and whether their keys are 1 to that many.
+/// Returns how many elements a table has, and whether its keys are the numbers from 1 to that.
 fn shape(allowance: &Allowance<'_>, table: &Table) -> mlua::Result<(usize, bool)> {
     let (mut count, mut greatest, mut is_array) = (0, 0, true);
     for pair in table.pairs::<Value, Value>() {
@@ -345,7 +345,8 @@ mod tests {
         }
     }
 
-    /// Unoptimised frames are many times as large as those of a release.
+    /// Runs a script with deep nesting on a large stack: the frames of a build without optimisation are many times as large
+    /// as those of a release.
     fn run_deep(script: &'static str) -> String {
         let thread = std::thread::Builder::new().stack_size(64 << 20).spawn(move || run(script));
         thread.expect("a thread").join().expect("it ends")

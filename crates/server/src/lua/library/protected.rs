@@ -1,6 +1,6 @@
-//! `pcall` and `xpcall` as Lua has them, but with room for the one value that they add to the returned ones: Lua's own and
-//! mlua's write it behind the end of theirs. The functions that a script sees are made of these in `prelude.lua`. Runs on the
-//! script's thread.
+//! `pcall` and `xpcall` as in Lua, with a free slot for the one value that they add to the returned ones: Lua's own and
+//! mlua's functions write it behind the end of the stack's room. `prelude.lua` makes the functions that a script sees of
+//! these. Runs on the script's thread.
 
 use std::ffi::c_int;
 
@@ -15,7 +15,7 @@ use crate::lua::native;
 /// Lua has no memory left.
 pub fn table(lua: &Lua) -> mlua::Result<Table> {
     let table = lua.create_table()?;
-    // SAFETY: see each of them.
+    // SAFETY: both functions keep to the rules for C functions; see their own comments.
     unsafe { native::add(lua, &table, &[("pcall", pcall), ("xpcall", xpcall)]) }?;
     Ok(table)
 }

@@ -1,7 +1,7 @@
 //! `math.random` and `math.randomseed`: the same numbers in every process, as in Redis.
 //!
-//! The generator is that of POSIX's `lrand48`: 48 bits, a multiplication and an addition a step. Redis never seeds it,
-//! and scripts that rely on its sequence find the same one here. Runs on the script's thread.
+//! The generator is that of POSIX's `lrand48`: 48 bits, with a multiplication and an addition for each step. Redis never
+//! seeds it, and scripts that rely on its sequence find the same one here. Runs on the script's thread.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use crate::lua::native::errors::{bad_argument, complain};
 const MULTIPLIER: u64 = 0x5_DEEC_E66D;
 const INCREMENT: u64 = 0xB;
 const MASK: u64 = (1 << 48) - 1;
-/// The state before any seed.
+/// The initial state, without a seed.
 const BEGINNING: u64 = 0x1234_ABCD_330E;
 /// The bits that POSIX puts below the seed.
 const LOW: u64 = 0x330E;

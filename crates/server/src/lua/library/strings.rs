@@ -1,5 +1,5 @@
-//! `string.find`, `match`, `gmatch` and `gsub`, for which Lua's own would not do: they recurse as deep as a pattern says, and
-//! nothing can end them.
+//! `string.find`, `match`, `gmatch` and `gsub`, in place of Lua's own, which recurse as deep as a pattern asks and cannot be
+//! interrupted.
 //!
 //! Their results are those of Lua 5.1; the matching is in `pattern`. Runs on the script's thread.
 
@@ -20,11 +20,11 @@ use crate::lua::native::pattern::{Caught, MatchError, Matcher, until_zero};
 pub fn add(lua: &Lua, string: &Table) -> mlua::Result<()> {
     let functions: [(&str, Native); 5] =
         [("find", find), ("match", first_match), ("gmatch", gmatch), ("gfind", gmatch), ("gsub", gsub)];
-    // SAFETY: see each of them.
+    // SAFETY: each function keeps to the rules for C functions; see its own comment.
     unsafe { native::add(lua, string, &functions) }
 }
 
-/// Raises the error that has broken a match.
+/// Raises the error that has ended a match.
 ///
 /// # Safety
 /// As [`native::fail`].
@@ -39,7 +39,7 @@ unsafe fn give_up(state: *mut lua_State, broken: MatchError) -> ! {
     }
 }
 
-/// Returns the result, or raises the error that has broken the match.
+/// Returns the result of a match, or raises the error that has ended it.
 ///
 /// # Safety
 /// As [`native::fail`].
@@ -66,10 +66,10 @@ unsafe extern "C-unwind" fn first_match(state: *mut lua_State) -> c_int {
     unsafe { search(state, false) }
 }
 
-/// The characters that make a pattern more than a text.
+/// The characters with a special meaning in a pattern. A pattern without them is a plain text.
 const SPECIAL: &[u8] = b"^$*+?.([%-";
 
-/// Searches for a pattern, and pushes its captures, with the place of the match before them if `wants_place`.
+/// Searches for a pattern, and pushes its captures; if `wants_place`, pushes the position of the match before them.
 ///
 /// # Safety
 /// Called from a C function with at least the first two arguments where Lua puts them.
@@ -111,10 +111,10 @@ unsafe fn search(state: *mut lua_State, wants_place: bool) -> c_int {
     }
 }
 
-/// A plain search looks at many bytes in the time of one step of a pattern.
+/// The number of bytes that a plain search compares in the time of one step of a pattern.
 const PLAIN_BYTES_A_UNIT: usize = 16;
 
-/// Returns where a search begins, counted from 0, for a place counted from 1 or from the end.
+/// Returns the position, counted from 0, at which a search begins; the argument counts from 1, or from the end if negative.
 fn beginning(place: ffi::lua_Integer, len: usize) -> usize {
     let steps = usize::try_from(place.unsigned_abs()).unwrap_or(usize::MAX);
     if place < 0 { len.saturating_sub(steps) } else { steps.saturating_sub(1).min(len) }
@@ -129,7 +129,8 @@ fn unanchored(pattern: &[u8]) -> (&[u8], bool) {
     pattern.strip_prefix(b"^").map_or((pattern, false), |rest| (rest, true))
 }
 
-/// Pushes the captures of a match, or all of it when it has none and `or_all`; returns how many values that is.
+/// Pushes the captures of a match; if it has none and `or_all` is set, pushes the whole match. Returns the number of pushed
+/// values.
 ///
 /// # Safety
 /// Called from a C function.
@@ -141,7 +142,7 @@ unsafe fn push_captures(
     or_all: bool,
 ) -> c_int {
     let count = if or_all { matcher.captures_len().max(1) } else { matcher.captures_len() };
-    // SAFETY: room for as many is made first.
+    // SAFETY: room for as many values is made first.
     unsafe {
         ffi::luaL_checkstack_(state, count as c_int, c"too many captures".as_ptr());
         for index in 0..count {
@@ -180,7 +181,7 @@ unsafe fn push(state: *mut lua_State, text: &[u8]) {
     unsafe { ffi::lua_pushlstring_(state, text.as_ptr().cast(), text.len()) }
 }
 
-/// `string.gmatch(s, pattern)`: an iterator with both texts and where to go on as upvalues.
+/// `string.gmatch(s, pattern)`: returns an iterator; its upvalues are both texts and the position at which to go on.
 ///
 /// # Safety
 /// Called by Lua.
@@ -201,7 +202,7 @@ unsafe extern "C-unwind" fn gmatch(state: *mut lua_State) -> c_int {
 /// # Safety
 /// Called by Lua, with the upvalues of [`gmatch`].
 unsafe extern "C-unwind" fn next_match(state: *mut lua_State) -> c_int {
-    // SAFETY: it was called by Lua. The texts are the closure's, and stay as long as it runs.
+    // SAFETY: it was called by Lua. The texts are upvalues of the closure, and stay alive as long as it runs.
     unsafe {
         let subject = native::bytes(state, ffi::lua_upvalueindex(1));
         let pattern = native::bytes(state, ffi::lua_upvalueindex(2));

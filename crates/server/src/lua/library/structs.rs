@@ -1,8 +1,8 @@
 //! The table `struct`: values to and from the bytes of C structures, as in Roberto Ierusalimschy's library 0.2.
 //!
-//! A format is a row of letters: `>` `<` byte order, `!n` alignment, `b` `h` `l` `T` `i` with sizes, `f` `d`, `s`
-//! (ended by a zero), `cn` (of that many bytes), `x` (a zero), a space (nothing). Formats and bytes are foreign: every
-//! place is checked. Runs on the script's thread.
+//! A format is a row of letters: `>` `<` byte order, `!n` alignment, `b` `h` `l` `T` `i` with sizes, `f` `d`, `s` (ended by a
+//! zero), `cn` (of that many bytes), `x` (a zero), a space (nothing). Formats and bytes are not trusted: every position is
+//! checked. Runs on the script's thread.
 
 use mlua::{Lua, MultiValue, Table, Value};
 
@@ -13,9 +13,9 @@ use crate::lua::native::interrupt;
 
 /// The widest integer, in bytes.
 const INTEGER_BYTES_MAX: usize = 32;
-/// A function of Lua returns so many values at most.
+/// The most values that a function of Lua returns.
 const VALUES_MAX: usize = 7_900;
-/// The alignment of `!` alone.
+/// The alignment that `!` without a number means.
 const ALIGNMENT_MAX: usize = 8;
 
 /// Makes the table.
@@ -30,7 +30,7 @@ pub fn table(lua: &Lua) -> mlua::Result<Table> {
     Ok(structs)
 }
 
-/// Reads a format letter by letter.
+/// A format, which is read letter by letter.
 struct Format<'a> {
     lua: &'a Lua,
     /// The name of the function, for errors.
@@ -76,7 +76,7 @@ impl<'a> Format<'a> {
                     }
                     return Ok(Some((letter, size)));
                 }
-                // Only the size of a format is asked for without a word about letters that mean nothing.
+                // As in the C library, `struct.size` ignores letters without a meaning.
                 _ if self.function == "size" => {}
                 other => {
                     let why = format!("invalid format option '{}'", char::from(other));
@@ -87,7 +87,7 @@ impl<'a> Format<'a> {
         Ok(None)
     }
 
-    /// Reads the number that stands next, or `default` where none does.
+    /// Reads the number that comes next, or returns `default` if there is none.
     fn number(&mut self, default: usize) -> mlua::Result<usize> {
         let digits = self.rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
         if digits == 0 {
@@ -101,7 +101,7 @@ impl<'a> Format<'a> {
         digits.iter().try_fold(0, add).ok_or_else(|| complain(self.lua, "integral size overflow"))
     }
 
-    /// Bytes to leave out so that a value of this size begins where it may.
+    /// Returns how many bytes are left out so that a value of this size is aligned.
     fn padding(&self, at: usize, letter: u8, size: usize) -> usize {
         if size == 0 || letter == b'c' {
             return 0;
@@ -171,7 +171,8 @@ fn pack(lua: &Lua, args: &MultiValue) -> mlua::Result<mlua::LuaString> {
     lua.create_string(out)
 }
 
-/// Returns a whole number as the library takes it, least byte first: negative ones have their sign, others all 64 bits.
+/// Returns the bytes of a whole number as the C library makes them, the least first: a negative number is extended by its
+/// sign, others have 64 bits.
 fn integer_bytes(value: f64) -> [u8; INTEGER_BYTES_MAX] {
     let low = if value < 0.0 { value as i64 as u64 } else { value as u64 };
     let mut bytes = [0; INTEGER_BYTES_MAX];
@@ -187,7 +188,7 @@ fn push_bytes(out: &mut Vec<u8>, little: &[u8], is_little: bool) {
     }
 }
 
-/// `struct.unpack(format, bytes [, place])`: the values, and where the next one would begin.
+/// `struct.unpack(format, bytes [, place])`: returns the values, and the position at which the next value would begin.
 fn unpack(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
     let text = format_of(lua, args, "unpack")?;
     let text = text.as_bytes();
@@ -198,7 +199,7 @@ fn unpack(lua: &Lua, args: &MultiValue) -> mlua::Result<MultiValue> {
         return Err(bad_argument(lua, 3, "unpack", "offset must be 1 or greater"));
     }
     let too_short = || bad_argument(lua, 2, "unpack", "data string too short");
-    // A place below zero, or none at all (NaN), is behind the end as well.
+    // A position below 1, or NaN, counts as behind the end.
     let mut at = if place >= 1.0 { place as usize - 1 } else { usize::MAX };
     let mut format = Format::new(lua, "unpack", &text);
     let (mut values, allowance) = (MultiValue::new(), Allowance::new(lua));

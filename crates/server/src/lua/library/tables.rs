@@ -1,5 +1,5 @@
-//! `unpack`, and `table.insert`, `remove`, `concat`, `maxn` and `sort`, for which Lua's own would not do: the ranges that
-//! they are given overflow, and nothing can end them.
+//! `unpack`, and `table.insert`, `remove`, `concat`, `maxn` and `sort`, in place of Lua's own: their ranges overflow, and
+//! they cannot be interrupted.
 //!
 //! Their results, and the order in which `sort` compares, are those of Lua 5.1. Runs on the script's thread.
 
@@ -19,7 +19,8 @@ use crate::lua::native::{Native, fail};
 /// Lua has no memory left.
 pub fn add(lua: &Lua, globals: &Table, table: &Table, reals: &Table) -> mlua::Result<()> {
     let functions: [(&str, Native); 4] = [("remove", remove), ("concat", concat), ("maxn", maxn), ("sort", sort)];
-    // SAFETY: see each of them. The closure's one upvalue is the value that mlua has put on the stack.
+    // SAFETY: each function keeps to the rules for C functions; see its own comment. The closure's one upvalue is the value
+    // that mlua has put on the stack.
     unsafe {
         let insert: Function = lua.exec_raw(reals, |state| ffi::lua_pushcclosure(state, insert, 1))?;
         table.raw_set("insert", insert)?;
@@ -28,12 +29,12 @@ pub fn add(lua: &Lua, globals: &Table, table: &Table, reals: &Table) -> mlua::Re
     }
 }
 
-/// Returns how long the table is that is the first argument.
+/// Returns the length of the table that is the first argument.
 ///
 /// # Safety
 /// As [`fail`].
 unsafe fn len(state: *mut lua_State) -> c_int {
-    // SAFETY: the argument is a table when it is asked.
+    // SAFETY: the callers have checked that the argument is a table.
     unsafe {
         ffi::luaL_checktype(state, 1, ffi::LUA_TTABLE);
         ffi::lua_objlen(state, 1) as c_int
@@ -67,8 +68,8 @@ unsafe extern "C-unwind" fn unpack(state: *mut lua_State) -> c_int {
 
 const TOO_MANY: &CStr = c"too many results to unpack";
 
-/// Raises an error if scripts may not change the table that is the first argument. Such a table is an empty one in front of
-/// another, and has a metatable; `insert` is the one function for lists that would put a value into it all the same.
+/// Raises an error if the first argument is a table that scripts may not change. Such a table is empty, hides another one and
+/// has a metatable; of the functions for lists only `insert` would put a value into it all the same.
 ///
 /// # Safety
 /// As [`fail`]; the upvalue is that of [`insert`].
@@ -81,7 +82,7 @@ unsafe fn refuse_shared(state: *mut lua_State) {
         ffi::lua_pushvalue(state, 1);
         ffi::lua_rawget(state, ffi::lua_upvalueindex(1));
         if ffi::lua_type(state, -1) != ffi::LUA_TNIL {
-            // Without a place, as `rawset` says it.
+            // The error names no place in the script, as that of `rawset`.
             ffi::lua_pushlstring_(state, READ_ONLY.as_ptr().cast(), READ_ONLY.len());
             ffi::lua_error(state);
         }
@@ -200,8 +201,8 @@ unsafe extern "C-unwind" fn maxn(state: *mut lua_State) -> c_int {
 /// # Safety
 /// Called by Lua.
 unsafe extern "C-unwind" fn sort(state: *mut lua_State) -> c_int {
-    // SAFETY: it was called by Lua. There is room for all the depth of `sort_range`: it keeps nothing on the stack while it
-    // goes deeper.
+    // SAFETY: it was called by Lua. There is room for the whole depth of `sort_range`, which keeps no values on the stack
+    // when it goes deeper.
     unsafe {
         let last = len(state);
         ffi::luaL_checkstack_(state, 40, c"".as_ptr());
@@ -214,8 +215,8 @@ unsafe extern "C-unwind" fn sort(state: *mut lua_State) -> c_int {
     0
 }
 
-/// Sorts by quicksort, with the middle one of three as pivot. The shorter part is sorted one level deeper, so that levels are
-/// few.
+/// Sorts a range by quicksort, with the median of three as pivot. The shorter part is sorted one level deeper, so that there
+/// are few levels.
 ///
 /// # Safety
 /// Called from [`sort`].
@@ -253,8 +254,8 @@ unsafe fn sort_range(state: *mut lua_State, mut low: c_int, mut high: c_int) {
     }
 }
 
-/// Puts the elements that are less than the pivot, which is on top of the stack and in the table below `high`, in front of
-/// the others; returns the pivot's new place. The pivot is taken from the stack.
+/// Moves the elements that are less than the pivot in front of the others; returns the pivot's new position. The pivot is on
+/// top of the stack and in the table at the position before `high`. It is removed from the stack.
 ///
 /// # Safety
 /// Called from [`sort_range`].
@@ -299,19 +300,20 @@ unsafe fn partition(state: *mut lua_State, low: c_int, high: c_int) -> c_int {
 
 const BAD_ORDER: &CStr = c"invalid order function for sorting";
 
-/// The one of two elements on top of the stack that is to be less for a swap.
+/// The condition for a swap: which of the two elements on top of the stack has to be less than the other.
 #[derive(Clone, Copy)]
 enum Less {
     LastThanFirst,
     FirstThanLast,
 }
 
-/// Swaps the two elements on top of the stack, which stand at these places, if one is less; returns whether it did.
+/// Swaps two elements in the table if the condition holds, and removes both from the stack. `places` are their positions.
+/// Returns whether they were swapped.
 ///
 /// # Safety
 /// Called from [`sort_range`].
 unsafe fn order(state: *mut lua_State, less: Less, places: (c_int, c_int)) -> bool {
-    // SAFETY: both elements are there, and are taken away.
+    // SAFETY: both elements are on the stack, and are removed.
     unsafe {
         let changes = match less {
             Less::LastThanFirst => is_less(state, -1, -2),
@@ -338,12 +340,12 @@ unsafe fn push_two(state: *mut lua_State, first: c_int, second: c_int) {
     }
 }
 
-/// Takes two elements from the stack: the last goes to `first`, the other one to `second`.
+/// Stores the two elements on top of the stack in the table: the last at `first`, the other one at `second`.
 ///
 /// # Safety
 /// Called from [`sort_range`].
 unsafe fn put_two(state: *mut lua_State, first: c_int, second: c_int) {
-    // SAFETY: both are there.
+    // SAFETY: both elements are on the stack.
     unsafe {
         ffi::lua_rawseti_(state, 1, first);
         ffi::lua_rawseti_(state, 1, second);

@@ -8,14 +8,14 @@ use mlua::Lua;
 
 use super::interrupt;
 
-/// The work of handling a value, in units.
+/// The units of work for a value.
 const VALUE_UNITS: usize = 16;
-/// Bytes of a text that are handled in the time of one unit of work.
+/// The number of bytes of a text that are converted in the time of one unit of work.
 const BYTES_A_UNIT: usize = 64;
-/// Between two looks at the memory of the state a text grows by an eighth, or this much.
+/// The least number of bytes by which a text grows between two checks of the state's memory; a long text grows by an eighth.
 const STEP_BYTES: usize = 64 << 10;
 
-/// The rest of the allowance of one conversion: memory, and time until the pulse is checked.
+/// The allowance that one conversion has left: memory, and time until the pulse is checked.
 pub struct Allowance<'a> {
     lua: &'a Lua,
     seen_bytes: usize,
@@ -28,7 +28,7 @@ impl<'a> Allowance<'a> {
         Self { lua, seen_bytes: 0, next_bytes: STEP_BYTES }
     }
 
-    /// Counts one more value that is written to a text that has so many bytes.
+    /// Counts a value that is written to a text, which has `len` bytes so far.
     ///
     /// # Errors
     /// The script has to end, or the text is too long.
@@ -38,7 +38,7 @@ impl<'a> Allowance<'a> {
         if len >= self.next_bytes { self.look(len) } else { Ok(()) }
     }
 
-    /// Counts a value of so many bytes that is read.
+    /// Counts a value of `len` bytes that is read.
     ///
     /// # Errors
     /// The script has to end.

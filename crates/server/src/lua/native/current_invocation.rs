@@ -1,9 +1,9 @@
 //! The way in which the functions that Lua calls find the command that runs the script.
 //!
-//! Functions of a Lua state live as long as it does; the [`Invocation`] of a script borrows the running command and lives for
-//! one call. Making closures for each call would cost more than many scripts do, so the invocation's address stands in a cell
-//! of the thread while a script runs. This is the one place that turns it back into a reference. The part that may be looked
-//! at while the invocation itself is in use, its [`RunningScript`], stands beside it.
+//! Functions of a Lua state live as long as the state; the [`Invocation`] of a script borrows the running command and lives
+//! for one call. Making closures for each call would cost more than many scripts do. So the invocation's address is kept in a
+//! cell of the thread while a script runs, and only this module turns it back into a reference. The part that may be read
+//! while the invocation itself is borrowed, its [`RunningScript`], is kept in a second cell.
 
 use std::cell::{Cell, RefCell};
 use std::ptr;
@@ -29,7 +29,7 @@ pub struct RunningScript<'s> {
     pub name: &'s [u8],
     /// The kind of the script.
     pub kind: ScriptKind,
-    /// The other clients that the thread serves.
+    /// The worker with the other clients of the thread.
     pub others: RefCell<&'s mut dyn WorkerHandoff>,
 }
 
@@ -47,7 +47,7 @@ impl RunningScript<'_> {
     }
 }
 
-/// Puts back which script ran before.
+/// Restores the previously running script when it is dropped.
 struct RestoreScript(*const ());
 
 impl Drop for RestoreScript {
@@ -56,7 +56,7 @@ impl Drop for RestoreScript {
     }
 }
 
-/// Puts back which invocation there was before.
+/// Restores the previous invocation when it is dropped.
 struct Restore(*mut ());
 
 impl Drop for Restore {
@@ -65,13 +65,13 @@ impl Drop for Restore {
     }
 }
 
-/// Runs `run` while this thread says that this script runs.
+/// Calls `run`; during the call, this thread has `running` as its running script.
 pub fn with_script<R>(running: &RunningScript<'_>, run: impl FnOnce() -> R) -> R {
     let _restore = RestoreScript(SCRIPT.replace(ptr::from_ref(running).cast()));
     run()
 }
 
-/// Looks at the script that runs; none when there is none.
+/// Calls `look` with the running script; returns None if no script runs.
 pub fn look_at_script<R>(look: impl for<'s> FnOnce(&RunningScript<'s>) -> R) -> Option<R> {
     let running = SCRIPT.get();
     if running.is_null() {
@@ -83,13 +83,13 @@ pub fn look_at_script<R>(look: impl for<'s> FnOnce(&RunningScript<'s>) -> R) -> 
     Some(look(unsafe { &*running.cast::<RunningScript<'_>>() }))
 }
 
-/// Runs `run` while functions of this thread find `invocation`.
+/// Calls `run`; during the call, functions of this thread find `invocation`.
 pub fn enter<R>(invocation: &mut Invocation<'_, '_>, run: impl FnOnce() -> R) -> R {
     let _restore = Restore(INVOCATION.replace(ptr::from_mut(invocation).cast()));
     run()
 }
 
-/// Runs `act` with the invocation that runs; none when no script runs, or when `act` is called from within another.
+/// Calls `act` with the present invocation; returns None if no script runs, or if this is called from within `act`.
 pub fn with<R>(act: impl for<'s, 'c> FnOnce(&mut Invocation<'s, 'c>) -> R) -> Option<R> {
     let invocation = INVOCATION.replace(ptr::null_mut());
     if invocation.is_null() {

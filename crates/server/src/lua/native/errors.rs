@@ -1,9 +1,9 @@
-//! Errors on their way through Lua: how Rust raises one, how a script sees it, and how it ends at the top.
+//! Errors on their way through Lua: how Rust raises one, how a script sees it, and how an uncaught one is reported.
 //!
-//! Redis knows two sorts. `redis.call` raises a table `{err = text}`, and `pcall` shows its text alone; a library function
+//! Redis knows two sorts. `redis.call` raises a table `{err = text}`, and `pcall` shows only its text; a library function
 //! raises a string that begins with its place in the script. Rust can only raise values of mlua's own, so [`Raised`] travels
-//! in one of those, and each way by which a script can catch it ([`shown`], [`plain`]) turns it into the value that Redis
-//! would have shown. Runs on the script's thread.
+//! in such a value, and each function by which a script can catch it ([`shown`], [`plain`]) turns it into the value that
+//! Redis would have shown. Runs on the script's thread.
 
 use std::fmt;
 
@@ -29,20 +29,20 @@ pub fn raise(text: impl Into<Vec<u8>>) -> mlua::Error {
     mlua::Error::external(Raised(text.into()))
 }
 
-/// Returns an error string that begins with where in the script the running function was called, as C functions of Lua raise
-/// it.
+/// Returns an error string that begins with the place in the script where the running function was called, as C functions of
+/// Lua raise it.
 #[cold]
 pub fn complain(lua: &Lua, text: impl fmt::Display) -> mlua::Error {
     mlua::Error::RuntimeError(format!("{}{text}", position(lua)))
 }
 
-/// Returns an argument that a library function cannot take, in Lua's own words.
+/// Returns the error for an argument that a library function does not accept, in Lua's own words.
 #[cold]
 pub fn bad_argument(lua: &Lua, number: usize, function: &str, why: impl fmt::Display) -> mlua::Error {
     complain(lua, format_args!("bad argument #{number} to '{function}' ({why})"))
 }
 
-/// `user_script:3: ` when the function that calls the running one is at line 3.
+/// Returns the prefix with the line of the call of the running function, such as `user_script:3: `.
 fn position(lua: &Lua) -> String {
     let at = lua.inspect_stack(1, |frame| {
         let line = frame.current_line()?;
@@ -65,7 +65,7 @@ pub fn shown(lua: &Lua, error: Value) -> mlua::Result<Value> {
     Ok(Value::String(lua.create_string(text_of(&error))?))
 }
 
-/// Returns the form that `pcall` shows: of a table with an error text, that text.
+/// Returns the form in which `pcall` shows an error: for a table with an error text, that text.
 ///
 /// # Errors
 /// As [`shown`].
@@ -84,7 +84,8 @@ pub fn plain(lua: &Lua, error: Value) -> mlua::Result<Value> {
     }
 }
 
-/// Returns a table as `redis.pcall` returns it for a command that failed: counted already, as its second field says.
+/// Returns the table that `redis.pcall` returns for a failed command. Its second field says that the error was counted
+/// already.
 pub fn error_table(lua: &Lua, text: &[u8]) -> mlua::Result<Table> {
     let table = lua.create_table_with_capacity(0, 2)?;
     table.raw_set("err", lua.create_string(text)?)?;
@@ -92,7 +93,7 @@ pub fn error_table(lua: &Lua, text: &[u8]) -> mlua::Result<Table> {
     Ok(table)
 }
 
-/// Returns the text that an error has for people, without the traceback that mlua adds.
+/// Returns the text of an error, without the traceback that mlua adds.
 pub fn text_of(error: &mlua::Error) -> String {
     match error {
         mlua::Error::CallbackError { cause, .. } | mlua::Error::WithContext { cause, .. } => text_of(cause),
@@ -107,19 +108,19 @@ fn without_traceback(text: &str) -> &str {
     text.split_once("\nstack traceback:").map_or(text, |(text, _)| text)
 }
 
-/// An error that nothing in the script has caught.
+/// An error that the script did not catch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Uncaught {
-    /// Its text, code word included.
+    /// The error's text, code word included.
     pub text: Vec<u8>,
-    /// The place where it was raised: the chunk and the line.
+    /// The place where the error was raised: the chunk and the line.
     pub place: Option<(String, i64)>,
-    /// It is an error of a command, and was counted as such.
+    /// The error is that of a command, and was counted as such.
     pub is_counted: bool,
 }
 
 impl Uncaught {
-    /// Returns one that was raised nowhere in the script.
+    /// Returns an error that has no place in the script.
     pub fn plain(text: &str) -> Self {
         Self { text: format!("ERR {text}").into_bytes(), place: None, is_counted: false }
     }
@@ -153,7 +154,7 @@ pub fn is_counted(table: &Table) -> bool {
     matches!(table.raw_get("ignore_error_stats_update"), Ok(true))
 }
 
-/// Returns the innermost function above the running one that is a script's.
+/// Returns the innermost calling function that belongs to a script.
 fn place(lua: &Lua) -> Option<(String, i64)> {
     for level in 1..=FRAMES_MAX {
         let (source, line) = lua.inspect_stack(level, |frame| {
@@ -167,5 +168,5 @@ fn place(lua: &Lua) -> Option<(String, i64)> {
     None
 }
 
-/// Functions of our own that may lie between a script and the error that it caused.
+/// The most frames of the server's own functions between a script and the error that it caused.
 const FRAMES_MAX: usize = 6;

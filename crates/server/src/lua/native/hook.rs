@@ -1,10 +1,10 @@
-//! How the pulse of a script is checked while Lua's own code runs: every so many instructions.
+//! The check of a script's pulse while Lua's own code runs: after a number of instructions.
 //!
-//! One instruction may take long where there is much memory: joining two texts of a hundred megabytes, or comparing them.
-//! So the instructions between two looks are the fewer the more memory the state takes; and because that may grow within
-//! few instructions, the collector of garbage has the next instruction looked at whenever it has gone through all there
-//! is: a value without an owner notices that, by being collected. Where instructions turn out to take long all the same,
-//! the next look comes sooner still. Runs on the thread of the state.
+//! One instruction may take long if it works on much memory, for instance if it joins or compares two texts of a hundred
+//! megabytes. So the more memory the state takes, the fewer instructions are allowed between two checks. Memory may grow
+//! within few instructions; therefore a check also follows each full round of the garbage collector, which is noticed by a
+//! value without an owner when it is collected. If instructions turn out to take long all the same, the next check comes even
+//! sooner. Runs on the thread of the state.
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -16,24 +16,24 @@ use super::interrupt;
 use crate::host::clock;
 use crate::lua::native;
 
-/// Instructions between two looks in a state that takes no more than [`SMALL_KIBIBYTES`].
+/// The number of instructions between two checks in a state that takes no more than [`SMALL_KIBIBYTES`].
 const INSTRUCTIONS: c_int = 10_000;
-/// The fewest instructions between two looks, unless they take long.
+/// The least number of instructions between two checks, unless they take long.
 const INSTRUCTIONS_MIN: c_int = 10;
-/// Between two looks should be no more ticks of the processor than these: some milliseconds.
+/// The most ticks of the processor that should pass between two checks: some milliseconds.
 const TICKS_MAX: u64 = 1 << 24;
-/// A state that takes no more than this is small.
+/// The memory of a state up to which it counts as small.
 const SMALL_KIBIBYTES: c_int = 4_096;
-/// A state that takes no more than this has garbage looked for less often: to go through all that the libraries consist of
-/// after every hundred short scripts costs a tenth of these.
+/// The memory of a state up to which garbage is collected less often: to go through the libraries after every hundred short
+/// scripts would cost a tenth of their time.
 const TINY_KIBIBYTES: c_int = 512;
 
 thread_local! {
-    /// The time at which this thread has looked last.
+    /// The time of this thread's last check.
     static LOOKED_AT: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Sets the check of the pulse in this state and in every coroutine of it, from now on.
+/// Enables the check of the pulse in this state and in every coroutine of it.
 ///
 /// # Errors
 /// Lua has no memory left.
@@ -54,14 +54,14 @@ pub fn set(lua: &Lua) -> mlua::Result<()> {
     }
 }
 
-/// Checks the pulse, and sets when to look again.
+/// Checks the pulse, and sets the number of instructions until the next check.
 ///
 /// # Safety
 /// Called by Lua, as a hook.
 unsafe extern "C-unwind" fn on_count(state: *mut lua_State, _: *mut lua_Debug) {
     let ticks = clock::ticks().wrapping_sub(LOOKED_AT.get());
     let felt = interrupt::feel();
-    // SAFETY: sets numbers of the running state; errors may be raised in a hook.
+    // SAFETY: only numbers of the running state are set; errors may be raised in a hook.
     unsafe {
         let most = instructions(ffi::lua_gc(state, ffi::LUA_GCCOUNT, 0));
         look_after(state, most.min(in_time(ffi::lua_gethookcount(state), ticks)));
@@ -72,13 +72,14 @@ unsafe extern "C-unwind" fn on_count(state: *mut lua_State, _: *mut lua_Debug) {
     }
 }
 
-/// Returns the instructions until the next look in a state of so many kibibytes.
+/// Returns the number of instructions until the next check in a state of so many kibibytes.
 fn instructions(kibibytes: c_int) -> c_int {
     let much = f64::from(kibibytes.max(SMALL_KIBIBYTES)) / f64::from(SMALL_KIBIBYTES);
     ((f64::from(INSTRUCTIONS) / (much * much.sqrt())) as c_int).max(INSTRUCTIONS_MIN)
 }
 
-/// Returns how many instructions are done in good time, where so many have taken so many ticks.
+/// Returns the number of instructions that can be expected to stay within [`TICKS_MAX`], if `instructions` have taken
+/// `ticks`.
 fn in_time(instructions: c_int, ticks: u64) -> c_int {
     if ticks <= TICKS_MAX {
         return c_int::MAX;
@@ -87,12 +88,13 @@ fn in_time(instructions: c_int, ticks: u64) -> c_int {
     c_int::try_from(few).unwrap_or(c_int::MAX).max(1)
 }
 
-/// Returns by how much a state of so many kibibytes may grow until garbage is looked for again, in hundredths.
+/// Returns the size, in hundredths of its present one, to which a state of so many kibibytes may grow until garbage is
+/// collected again.
 fn pause(kibibytes: c_int) -> c_int {
     if kibibytes <= TINY_KIBIBYTES { 400 } else { 200 }
 }
 
-/// Sets the number of instructions until the next look.
+/// Sets the number of instructions until the next check.
 ///
 /// # Safety
 /// The state runs.
@@ -105,8 +107,9 @@ unsafe fn look_after(state: *mut lua_State, instructions: c_int) {
     }
 }
 
-/// Runs when the collector has gone round: makes the next value that notices that, sets when to go round again, and has the
-/// next instruction looked at. No error of a script is raised here, because Lua collects garbage where none is expected.
+/// Runs at the end of each round of the collector: makes the value that will notice the end of the next round, sets when that
+/// begins, and has the pulse checked at the next instruction. It raises no error of a script, because Lua collects garbage
+/// where no error is expected.
 ///
 /// # Safety
 /// Called by Lua, with the value that had no owner.

@@ -1,10 +1,12 @@
-//! The interruption of a script that runs for long: other clients are answered, and it may be ended.
+//! The interruption of a script that runs for long: other clients are served meanwhile, and it may be ended. The check for
+//! that is called the pulse.
 //!
-//! All code by which a script can take long comes here again and again: Lua's own code by the hook of its state (`hook`), the
-//! functions of its libraries and the conversion of replies by the work that they count ([`spend`]). Once the script has run
-//! for longer than `busy-reply-threshold`, its facts are published, and the thread's other clients are handed over to another
-//! thread (`context::worker_handoff`): with one worker no other thread would serve them. A pulse that has stopped stays so
-//! until the next script begins: code that catches the error meets it again. Runs on the script's thread.
+//! All code by which a script can take long makes this check again and again: Lua's own code by the hook of its state
+//! (`hook`), the functions of its libraries and the conversion of replies by the work that they count ([`spend`]). Once the
+//! script has run for longer than `busy-reply-threshold`, its facts are published, and the thread's other clients are handed
+//! over to another thread (`context::worker_handoff`), because with one worker no other thread would serve them. Once the
+//! pulse has stopped, because the script has to end, it stays so until the next script begins: code that catches the error
+//! gets it again. Runs on the script's thread.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -20,17 +22,17 @@ use crate::engine::scripts::running::{Facts, ScriptKind};
 use crate::host::clock;
 use crate::host::log;
 
-/// Units of work between two looks at the clock. A unit is a step of a pattern, an element of a table, some bytes of a
+/// The units of work between two looks at the clock. A unit is a step of a pattern, an element of a table or some bytes of a
 /// text: some nanoseconds.
 const UNITS: usize = 1 << 18;
 
-/// The time that a library may take to be loaded: no command could end it.
+/// The longest time that loading a library may take: no command could end it.
 const LOAD_MS_MAX: u64 = 500;
 
-/// The text that travels through Lua where a script has to end; the reason is in [`ended`].
+/// The text of the error that ends a script on its way through Lua; the reason is in [`ended`].
 pub const ENDED: &CStr = c"the script has to end";
 
-/// The script has to end.
+/// The error that the script has to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ended;
 
@@ -41,21 +43,21 @@ impl From<Ended> for mlua::Error {
 }
 
 thread_local! {
-    /// The units that are left.
+    /// The units of work that are left until the next look at the clock.
     static LEFT: Cell<usize> = const { Cell::new(UNITS) };
     static IS_ENDED: Cell<bool> = const { Cell::new(false) };
     static BYTES_MAX: Cell<usize> = const { Cell::new(usize::MAX) };
     static WHY: RefCell<String> = const { RefCell::new(String::new()) };
-    /// A defect that came up while it was looked at.
+    /// A panic that happened during the check.
     static PANIC: RefCell<Option<Box<dyn Any + Send>>> = const { RefCell::new(None) };
-    /// The time at which the library that is being loaded has taken too long, in monotonic milliseconds; 0 while none is.
+    /// The time by which the library that is being loaded has to be done, in monotonic milliseconds; 0 if none is.
     static LOADED_BY_MS: Cell<u64> = const { Cell::new(0) };
     /// The number of times that the pulse was checked.
     #[cfg(test)]
     static FELT: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Returns how often the pulse is checked while `work` goes on.
+/// Returns how often the pulse is checked during `work`.
 #[cfg(test)]
 pub fn felt_during(work: impl FnOnce()) -> usize {
     begin(usize::MAX);
@@ -64,14 +66,14 @@ pub fn felt_during(work: impl FnOnce()) -> usize {
     FELT.get() - before
 }
 
-/// Begins a script in a state that may take so many bytes.
+/// Begins the run of a script in a state that may take so many bytes.
 pub fn begin(bytes_max: usize) {
     LEFT.set(UNITS);
     IS_ENDED.set(false);
     BYTES_MAX.set(bytes_max);
 }
 
-/// Resets the state of the interruption: the script has ended, and so has the reason to end it.
+/// Ends the run of a script: the next one starts with a fresh pulse.
 pub fn end() {
     begin(usize::MAX);
 }
@@ -86,17 +88,17 @@ pub fn is_ended() -> bool {
     IS_ENDED.get()
 }
 
-/// Returns why the script has to end, once it has to.
+/// Returns the reason why the script has to end, once it has to.
 pub fn ended() -> Option<String> {
     IS_ENDED.get().then(|| WHY.with_borrow(String::clone))
 }
 
-/// Returns the defect that has ended the script, if one has.
+/// Returns the panic that has ended the script, if there was one.
 pub fn take_panic() -> Option<Box<dyn Any + Send>> {
     PANIC.take()
 }
 
-/// Counts work, and checks the pulse after so much of it.
+/// Counts work, and checks the pulse when enough of it was done.
 ///
 /// # Errors
 /// The script has to end.
@@ -119,7 +121,7 @@ pub fn check() -> Result<(), Ended> {
     if IS_ENDED.get() { Err(Ended) } else { Ok(()) }
 }
 
-/// Looks at the clock and has others served if it is time.
+/// Checks the pulse: looks at the clock, and hands the other clients over if it is time.
 ///
 /// # Errors
 /// The script has to end.
@@ -129,7 +131,7 @@ pub fn feel() -> Result<(), Ended> {
     FELT.set(FELT.get() + 1);
     check()?;
     LEFT.set(UNITS);
-    // A defect must not unwind through Lua; it goes on when Lua has returned.
+    // A panic must not unwind through Lua; it is resumed when Lua has returned.
     let looked = panic::catch_unwind(|| current_invocation::look_at_script(look).unwrap_or_else(look_at_load));
     let why = match looked {
         Ok(Ok(())) => return Ok(()),
@@ -182,7 +184,8 @@ fn look(script: &RunningScript<'_>) -> Result<(), String> {
     }
     if has_to_stop(script, is_long) {
         if running.break_off() {
-            // Its writes are in memory and in no other place, so no client may see them once its shards are given back.
+            // The half-done writes of the script exist in memory only, so no client may see them once the shards are
+            // unlocked.
             script.engine.clients.pause.set_ending(true);
         }
         return Err("ERR Script ended because the server stops.".to_owned());
@@ -190,7 +193,7 @@ fn look(script: &RunningScript<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns whether it ends because the server does, or changes its state.
+/// Returns whether the script has to end because the server ends, or because the engine or the worker is stopping.
 fn has_to_stop(script: &RunningScript<'_>, is_long: bool) -> bool {
     if script.engine.failure().is_some() {
         return true;
@@ -202,7 +205,7 @@ fn has_to_stop(script: &RunningScript<'_>, is_long: bool) -> bool {
     }
 }
 
-/// Returns the command that ends the running script.
+/// Returns the name of the command that kills the running script.
 fn killer(kind: ScriptKind) -> &'static str {
     match kind {
         ScriptKind::Script => "SCRIPT KILL",

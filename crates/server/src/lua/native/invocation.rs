@@ -1,7 +1,7 @@
-//! One script's run as the functions that it calls see it, and how it runs a command.
+//! A run of a script as the functions that it calls see it, and the way in which it runs a command.
 //!
-//! A command runs by the function value that runs those of EXEC, under the locks of all shards, with the script's own
-//! protocol and database; its reply is written to an output that only the script reads. The command itself records its
+//! A command of a script runs by the same function value as those of EXEC, under the locks of all shards, with the script's
+//! own protocol and database; its reply is written to an output that only the script reads. The command itself records its
 //! changes. Lives on the stack of the thread that runs the script.
 
 use std::any::Any;
@@ -19,7 +19,7 @@ use crate::engine::readiness::Hindrance;
 use crate::request::error::Error;
 use crate::request::{KeyAt, Parts, hash_keys};
 
-/// One run of a script, as the functions that it calls see it.
+/// A run of a script, as the functions that it calls see it.
 pub struct Invocation<'s, 'c> {
     /// The command that runs the script.
     pub cx: &'s mut Cx<'c>,
@@ -29,11 +29,11 @@ pub struct Invocation<'s, 'c> {
     pub protocol: Protocol,
     /// The script has changed data.
     pub has_written: bool,
-    /// The words of its next command.
+    /// The arguments of its next command.
     pub words: Words,
-    /// The reason why the last call has failed, until that is looked at.
+    /// The error of the last call, until Lua has taken it.
     pub failure: Option<Vec<u8>>,
-    /// A defect that came up in a command.
+    /// A panic that happened in a command.
     pub panic: Option<Box<dyn Any + Send>>,
 }
 
@@ -42,11 +42,12 @@ pub struct Invocation<'s, 'c> {
 pub struct Permits {
     /// The script may not write.
     pub read_only: bool,
-    /// Memory has run out, and it may not take more.
+    /// Memory has run out, and the script may not run commands that need more.
     pub denies_growth: bool,
 }
 
-/// The arguments of a command, gathered before it runs; its memory serves the whole script, and the thread's next ones.
+/// The arguments of a command, gathered before it runs. Their memory is reused by the whole script, and by the thread's next
+/// ones.
 #[derive(Debug, Default)]
 pub struct Words {
     bytes: Vec<u8>,
@@ -55,7 +56,7 @@ pub struct Words {
 }
 
 impl Words {
-    /// Begins anew.
+    /// Removes all arguments.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.spans.clear();
@@ -70,7 +71,7 @@ impl Words {
         self.spans.push(Span { start, len: word.len() as u32 });
     }
 
-    /// Returns whether one more argument of this length fits: places are counted in 32 bits.
+    /// Returns whether one more argument of this length fits: positions are counted in 32 bits.
     pub fn has_room(&self, len: usize) -> bool {
         u32::try_from(self.bytes.len().saturating_add(len)).is_ok()
     }
@@ -81,22 +82,22 @@ impl Words {
     }
 }
 
-/// A buffer that has grown beyond this is given back.
+/// The size up to which a buffer is kept; a larger one is given back.
 const KEPT_BYTES: usize = 64 * 1024;
 
 impl Invocation<'_, '_> {
-    /// Forgets the last call.
+    /// Forgets the arguments, the reply and the error of the last call.
     pub fn begin_call(&mut self) {
         self.words.clear();
         self.cx.out.clear();
         self.failure = None;
     }
 
-    /// Runs the command that the gathered words form, and returns how many ticks that took; its reply is then in the output,
-    /// which is the caller's to read and clear.
+    /// Runs the command with the gathered arguments, and returns how many ticks that took. The reply is then in the output;
+    /// the caller reads and clears it.
     ///
     /// # Errors
-    /// The reason why it may not run at all.
+    /// The reason why the command may not run at all.
     pub fn run(&mut self) -> Result<u64, Error> {
         let found = lookahead::find(&self.cx.engine.names, self.words.args());
         if let Found::Arity(row) = found {
@@ -125,8 +126,8 @@ impl Invocation<'_, '_> {
         Ok(ticks)
     }
 
-    /// Returns the reason why a command may not run, in Redis's order. The commands of an AOF or of the primary were checked
-    /// when they were first run, and a script that has written is not stopped half-way.
+    /// Checks whether a command may run, in Redis's order. The commands of an AOF or of the primary were checked when they
+    /// were first run, and a script that has written is not stopped half-way.
     fn check(&mut self, row: &'static Row) -> Result<(), Error> {
         let denies = !self.cx.engine.debug.allows_all_to_scripts.load(Ordering::Relaxed);
         if row.flags.contains(Flags::NOSCRIPT) && denies {
@@ -137,7 +138,7 @@ impl Invocation<'_, '_> {
             return Err(Error::fixed("ERR Can not execute the command on a stale replica"));
         }
         permission::check_script(self.cx, row, self.words.args())?;
-        // A command that may write (PFCOUNT its result, PUBLISH its message) counts as a write here.
+        // A command that may be replicated (PFCOUNT stores its estimate, PUBLISH sends its message) counts as a write here.
         let writes = row.flags.intersects(Flags::WRITE.or(Flags::MAY_REPLICATE));
         if writes && self.permits.read_only {
             return Err(Error::fixed("ERR Write commands are not allowed from read-only scripts."));

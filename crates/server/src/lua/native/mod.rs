@@ -1,8 +1,8 @@
-//! The common part of functions that Lua calls: their arguments and errors, the invocation that they belong to, and the pulse
-//! by which a script can be interrupted while they work.
+//! The common part of functions that Lua calls: their arguments and errors, the invocation to which they belong, and the
+//! pulse by which a script can be interrupted while they work.
 //!
-//! The [`Native`] ones go past mlua for the reason that stands in `raw_call`. An error of Lua jumps out of them, so that
-//! nothing that they have on their own stack has a destructor. Runs on the script's thread.
+//! [`Native`] functions bypass mlua; `raw_call` gives the reason. An error of Lua jumps out of them, so no value on their own
+//! stack may have a destructor. Runs on the script's thread.
 
 pub mod allowance;
 pub mod current_invocation;
@@ -53,7 +53,7 @@ pub unsafe fn fail(state: *mut lua_State, text: &CStr) -> ! {
     }
 }
 
-/// Raises the error that ends a script with a stopped pulse.
+/// Raises the error that ends a script whose pulse has stopped.
 ///
 /// # Safety
 /// As [`fail`].
@@ -66,7 +66,7 @@ pub unsafe fn end(state: *mut lua_State) -> ! {
     }
 }
 
-/// Counts work that was done, and raises the error that ends the script if it has to end.
+/// Counts work that was done; if the script has to end, raises the error that ends it.
 ///
 /// # Safety
 /// As [`fail`].
@@ -90,7 +90,7 @@ pub unsafe fn bytes<'s>(state: *mut lua_State, argument: c_int) -> &'s [u8] {
     }
 }
 
-/// Reads an argument as a C integer, cut to its 32 bits as Lua cuts it; `absent` where there is none.
+/// Reads an argument as a C integer, cut to its 32 bits as Lua cuts it; returns `absent` if there is no argument.
 ///
 /// # Safety
 /// As [`fail`].

@@ -1,9 +1,9 @@
-//! Numbers as C's `printf` writes them with `%.14g` and `%.17g`, which is how Lua and its libraries show them.
+//! Numbers in the forms of C's `printf` for `%.14g` and `%.17g`, in which Lua and its libraries show them.
 //!
 //! Pure functions; any thread.
 
-/// `value` with at most `precision` significant digits, trailing zeros dropped; the exponent is shown when it is below -4
-/// or not below the precision.
+/// Returns `value` with at most `precision` significant digits, without trailing zeros. There is an exponent if it is below
+/// -4 or not below the precision.
 pub fn general(value: f64, precision: usize) -> String {
     if !value.is_finite() {
         let sign = if value.is_sign_negative() { "-" } else { "" };
@@ -25,8 +25,8 @@ fn without_zeros(text: &str) -> &str {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
 }
 
-/// Returns the number that these characters begin with as C's `strtod` reads it, and how many they are: decimal, hexadecimal,
-/// infinite or none. None when they begin with no number.
+/// Reads the number at the beginning of a text as C's `strtod` does: decimal, hexadecimal, infinite or not a number. Returns
+/// it and its length, or None if the text begins with no number.
 pub fn prefix(text: &[u8]) -> Option<(f64, usize)> {
     let signed = usize::from(matches!(text.first(), Some(b'-' | b'+')));
     let rest = &text[signed..];

@@ -1,25 +1,26 @@
 //! Lua 5.1's patterns, matched with bounds that Lua's own matcher lacks.
 //!
-//! The rules are those of the reference manual of Lua 5.1, section 5.4.1, to the corner cases: a pattern ends at its first
-//! zero byte. Both texts are a script's and may be made to take for ever: steps are counted, and the pulse is checked every
-//! so many; items that wait for the items behind them nest on this thread's stack, and are bounded ([`DEPTH_MAX`]). Nothing
-//! here allocates or has a destructor, so errors of Lua may jump over it. Runs on the script's thread.
+//! The rules are those of the reference manual of Lua 5.1, section 5.4.1, including the corner cases: a pattern ends at its
+//! first zero byte. A script chooses both texts and could make the match take for ever. So the steps are counted, and the
+//! pulse is checked every so many steps. An item whose match depends on the items after it takes a level of this thread's
+//! stack, and the levels are bounded ([`DEPTH_MAX`]). Nothing here allocates or has a destructor, so errors of Lua may jump
+//! over it. Runs on the script's thread.
 
 use super::interrupt;
 
-/// The most items of a pattern that may wait for the items behind them: repetitions, options and captures.
+/// The most levels of items that depend on the items after them: repetitions, options and captures.
 const DEPTH_MAX: u32 = 1_000;
 /// The most captures of a pattern.
 const CAPTURES_MAX: usize = 32;
-/// Steps between two checks of the pulse.
+/// The number of steps between two checks of the pulse.
 const STEPS: u32 = 4_096;
 
 const ESCAPE: u8 = b'%';
 
-/// The reason why a match came to no end.
+/// The reason why a match was ended without a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MatchError {
-    /// The pattern is wrong; Lua's words for that.
+    /// The pattern is wrong; the text is Lua's.
     Pattern(&'static std::ffi::CStr),
     /// The script has to end.
     Ended,
@@ -30,15 +31,15 @@ type Found = Result<Option<usize>, MatchError>;
 /// The capture of a pair of parentheses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Caught {
-    /// Bytes of the subject: from where, and how many.
+    /// Bytes of the subject: their position, and their number.
     Text(usize, usize),
-    /// A place in the subject, counted from 0.
+    /// A position in the subject, counted from 0.
     Place(usize),
-    /// The capture is still open.
+    /// The capture is still open; it began at this position.
     Open(usize),
 }
 
-/// A pattern on its way through a subject.
+/// The state of matching a pattern with a subject.
 pub struct Matcher<'a> {
     subject: &'a [u8],
     pattern: &'a [u8],
@@ -55,7 +56,7 @@ impl<'a> Matcher<'a> {
         Self { subject, pattern: until_zero(pattern), captures, level: 0, depth: 0, steps: 0 }
     }
 
-    /// Returns where a match that begins at `start` ends; none when there is none.
+    /// Returns the end of a match that begins at `start`; None if there is none.
     ///
     /// # Errors
     /// The pattern is wrong, or the script has to end.
@@ -71,7 +72,8 @@ impl<'a> Matcher<'a> {
         self.level
     }
 
-    /// Returns capture `index` of a match from `start` to `end`; the first is the whole match where there are no captures.
+    /// Returns capture `index` of a match from `start` to `end`. If the pattern has no captures, capture 0 is the whole
+    /// match.
     ///
     /// # Errors
     /// There is no such capture, or it was never closed.
@@ -158,7 +160,7 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Matches as many bytes of a class as there are, at least those before `least`, and then fewer.
+    /// Matches a repetition with as many bytes of a class as possible, and then with fewer, down to those before `least`.
     fn most(&mut self, start: usize, least: usize, item: usize, end: usize) -> Found {
         debug_assert!(start <= least);
         let mut at = least;
@@ -177,7 +179,7 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// Matches as few bytes of a class as will do.
+    /// Matches a repetition with as few bytes of a class as possible.
     fn least(&mut self, mut at: usize, item: usize, end: usize) -> Found {
         loop {
             if let Some(found) = self.rest(at, end + 1)? {
@@ -218,7 +220,7 @@ impl<'a> Matcher<'a> {
         Ok(found)
     }
 
-    /// Matches `%1`: the text of a capture, once more.
+    /// Matches `%1`: the text of an earlier capture.
     fn again(&mut self, at: usize, digit: u8) -> Found {
         let index = usize::from(digit).checked_sub(usize::from(b'1'));
         let caught = index.and_then(|index| self.captures[..self.level].get(index));
@@ -233,7 +235,7 @@ impl<'a> Matcher<'a> {
         }
     }
 
-    /// `%bxy`: from an `x` to the `y` that closes it.
+    /// Matches `%bxy`: from an `x` to the `y` that balances it.
     fn balanced(&mut self, at: usize, item: usize) -> Found {
         let (opens, closes) = (self.item(item), self.item(item + 1));
         if opens == 0 || closes == 0 {
@@ -258,7 +260,7 @@ impl<'a> Matcher<'a> {
         Ok(None)
     }
 
-    /// `%f[set]`: the item behind it where the subject goes from outside of the set into it.
+    /// Matches `%f[set]` and the items after it: at a position where the byte before is not in the set and the byte at it is.
     fn frontier(&mut self, at: usize, item: usize) -> Found {
         if self.item(item) != b'[' {
             return Err(MatchError::Pattern(c"missing '[' after '%f' in pattern"));
@@ -288,7 +290,7 @@ impl<'a> Matcher<'a> {
                 ESCAPE if self.item(at + 1) != 0 => at += 2,
                 _ => at += 1,
             }
-            // The first member may be a bracket, so that one is looked for only now.
+            // The first member of a set may be a closing bracket, so the end is looked for only after it.
             if self.item(at) == b']' {
                 return Ok(at + 1);
             }
@@ -329,8 +331,8 @@ impl<'a> Matcher<'a> {
     }
 }
 
-/// Returns whether a byte is of the class that a letter behind `%` names, in the locale "C". A character that is no letter
-/// names itself.
+/// Returns whether a byte is of the class that a letter after `%` names, in the locale "C". A character that is no letter
+/// stands for itself.
 fn is_in_class(byte: u8, letter: u8) -> bool {
     let is_member = match letter.to_ascii_lowercase() {
         b'a' => byte.is_ascii_alphabetic(),

@@ -1,9 +1,9 @@
-//! Running a function of a Lua state past mlua's wrappers.
+//! Running a function of a Lua state without mlua's wrappers.
 //!
-//! mlua protects every step by itself: each table that is made, each string that is pushed, each value that is kept costs a
-//! protected call, and a script of three commands spent more on that than on all else together. Here the arguments, the
-//! call and the result are one protected call. Functions that are called so are kept in the state's registry
-//! ([`Kept`]). All else of Lua stays with mlua. Owned and used by the thread of the state.
+//! mlua protects every step by itself: each table that is made, each string that is pushed and each value that is kept costs
+//! a protected call, and a script of three commands spent more time on that than on all else together. Here the arguments,
+//! the call and the result are one protected call. Functions that are called in this way are kept in the state's registry
+//! ([`Kept`]). All other uses of Lua go through mlua. Owned and used by the thread of the state.
 
 use std::ffi::c_int;
 use std::marker::PhantomData;
@@ -13,9 +13,9 @@ use mlua::ffi::{self, lua_State};
 use mlua::{IntoLua, Lua, Value};
 use sleeve_wire::request::Args;
 
-/// A value that Lua keeps for us under a number.
+/// A value in Lua's registry, under a number.
 pub struct Kept {
-    /// Keeps the state alive in which it is.
+    /// The state of the value, which this keeps alive.
     lua: Lua,
     number: c_int,
 }
@@ -27,8 +27,8 @@ impl Kept {
     /// Lua has no memory left.
     pub fn new(lua: &Lua, value: impl IntoLua) -> mlua::Result<Self> {
         let mut number = 0;
-        // SAFETY: `luaL_ref` takes the value from the top of the stack, on which mlua has put it alone, and mlua protects
-        // the call. Nothing with a destructor is alive in the closure.
+        // SAFETY: `luaL_ref` takes the value from the top of the stack, on which mlua has put only this value, and mlua
+        // protects the call. Nothing with a destructor is alive in the closure.
         unsafe { lua.exec_raw::<()>(value, |state| number = ffi::luaL_ref(state, ffi::LUA_REGISTRYINDEX)) }?;
         Ok(Self { lua: lua.clone(), number })
     }
@@ -59,7 +59,7 @@ pub struct Bare {
     globals: Kept,
     /// The names of the globals KEYS and ARGV.
     names: [Kept; 2],
-    /// The place where a result is left that mlua is to look at.
+    /// The place where a result is left for mlua to read.
     result: Kept,
 }
 
@@ -72,7 +72,7 @@ pub enum Given {
     Tables,
 }
 
-/// The parts of a call. Nothing in it has a destructor, because Lua's errors jump over it.
+/// The parts of a call. No part has a destructor, because Lua's errors jump over it.
 #[derive(Clone, Copy)]
 struct Job<'a> {
     function: c_int,
@@ -83,25 +83,25 @@ struct Job<'a> {
     args: Args<'a>,
 }
 
-/// The reason why a call came to no result, where its handler has not given it.
+/// The reason why a call has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallFailure {
     /// An error was raised, and the handler has seen it.
     Raised,
-    /// There was no memory left.
+    /// Lua had no memory left.
     Memory,
     /// The handler itself failed.
     Handler,
 }
 
 impl Bare {
-    /// Wraps the state of `lua`, in which errors go to `handler` and scripts see `globals`.
+    /// Wraps the state of `lua`. Errors go to `handler`, and scripts see `globals`.
     ///
     /// # Errors
     /// Lua has no memory left.
     pub fn new(lua: &Lua, handler: impl IntoLua, globals: impl IntoLua) -> mlua::Result<Self> {
         let mut state = ptr::null_mut();
-        // SAFETY: the state is only looked at.
+        // SAFETY: the state is only read.
         unsafe { lua.exec_raw::<()>((), |running| state = running) }?;
         // SAFETY: `run` keeps to the rules for C functions; see there.
         let run = Kept::new(lua, unsafe { lua.create_c_function(run) }?)?;
@@ -110,10 +110,10 @@ impl Bare {
         Ok(Self { state, run, handler, globals, names, result: Kept::new(lua, true)? })
     }
 
-    /// Calls a function. Its result can be looked at until that is dropped.
+    /// Calls a function. Its result can be read until the returned value is dropped.
     ///
     /// # Errors
-    /// It came to no result.
+    /// The reason why there is no result.
     pub fn call(
         &self,
         function: &Kept,
@@ -143,19 +143,19 @@ impl Bare {
     }
 }
 
-/// The result of a function, as long as it lies on Lua's stack.
+/// The result of a function, which lies on Lua's stack until this is dropped.
 pub struct Returned<'b> {
     bare: &'b Bare,
     stack: PhantomData<*mut lua_State>,
 }
 
-/// A result in the form in which it is quickest looked at.
+/// A result in the form that is fastest to read.
 pub enum Seen<'r> {
     /// Text.
     Bytes(&'r [u8]),
     /// A number.
     Number(f64),
-    /// Anything else.
+    /// Any other value.
     Other(Value),
 }
 
@@ -185,12 +185,12 @@ impl Returned<'_> {
 
 impl Drop for Returned<'_> {
     fn drop(&mut self) {
-        // SAFETY: takes away the values that `call` has left: the handler, and the result or error.
+        // SAFETY: removes the values that `call` has left: the handler, and the result or error.
         unsafe { ffi::lua_settop(self.bare.state, -3) };
     }
 }
 
-/// Returns the bytes of a string that lies on the stack, as long as it does.
+/// Returns the bytes of a string on the stack, for as long as it lies there.
 ///
 /// # Safety
 /// There is a string at `index`, and it stays there for `'s`.
@@ -203,10 +203,10 @@ pub unsafe fn text<'s>(state: *mut lua_State, index: c_int) -> &'s [u8] {
     }
 }
 
-/// Pushes the arguments of a function and calls it; `lua_pcall` has put a [`Job`] on the stack.
+/// Pushes the arguments of a function and calls it. `lua_pcall` has put a [`Job`] on the stack.
 ///
 /// # Safety
-/// Called by Lua, for `Bare::call`. Errors jump out of it, so nothing that it has on its own stack has a destructor.
+/// Called by Lua, for `Bare::call`. Errors jump out of it, so no value on its own stack has a destructor.
 unsafe extern "C-unwind" fn run(state: *mut lua_State) -> c_int {
     // SAFETY: the one argument is the job, which is alive. A C function has 20 free slots, of which 4 are used. Registry
     // numbers are those of values that their owners keep.

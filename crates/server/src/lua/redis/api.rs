@@ -1,7 +1,7 @@
 //! The table `redis` of a script: running commands, making replies, digests, the log.
 //!
-//! Each function is made once for a Lua state; those that need the running command find it by `current_invocation`. Texts
-//! are those of Redis 7. Runs on the script's thread.
+//! Each function is made once for a Lua state; those that need the running command find it by `current_invocation`. Texts are
+//! those of Redis 7. Runs on the script's thread.
 
 use mlua::{Lua, MultiValue, Table, Value};
 use sleeve_wire::reply::Protocol;
@@ -18,7 +18,7 @@ use crate::lua::native::errors::{error_table, raise};
 use crate::lua::native::invocation::{Invocation, Words};
 use crate::lua::native::{current_invocation, interrupt, numbers};
 
-/// Makes the `redis` of scripts and of functions that run.
+/// Makes the table `redis` for scripts and for functions that run.
 ///
 /// # Errors
 /// Lua has no memory left.
@@ -42,7 +42,7 @@ pub fn table(lua: &Lua) -> mlua::Result<Table> {
     Ok(redis)
 }
 
-/// Returns the table under the name that Valkey's scripts use, `server`, with the name of the program.
+/// Returns the table under Valkey's name for it, `server`, with the name of the program.
 ///
 /// # Errors
 /// Lua has no memory left.
@@ -56,7 +56,7 @@ pub fn server_table(lua: &Lua, redis: &Table) -> mlua::Result<Table> {
     Ok(server)
 }
 
-/// Adds the functions that a library finds while it is loaded, too.
+/// Adds the functions that a library also finds while it is loaded: the log and the version.
 ///
 /// # Errors
 /// Lua has no memory left.
@@ -73,8 +73,8 @@ pub fn add_log_and_version(lua: &Lua, redis: &Table) -> mlua::Result<()> {
 const REPLICATION: [(&str, i64); 5] =
     [("REPL_NONE", 0), ("REPL_AOF", 1), ("REPL_SLAVE", 2), ("REPL_REPLICA", 2), ("REPL_ALL", 3)];
 
-/// Returns the result of `redis.call` or `redis.pcall`, where `call` leaves that to this; they differ in the treatment of an
-/// error.
+/// Returns the result of `redis.call` or `redis.pcall` in the cases that `call` leaves to this function; `raises` says which
+/// of the two it is, because only `redis.call` raises an error.
 fn finish(lua: &Lua, raises: bool) -> mlua::Result<Value> {
     let answered = current_invocation::with(|invocation| answer(lua, invocation));
     match answered.unwrap_or_else(|| Err(raise("ERR redis.call is only for running scripts")))? {
@@ -107,7 +107,7 @@ fn answer(lua: &Lua, invocation: &mut Invocation<'_, '_>) -> mlua::Result<Answer
     }
 }
 
-/// Puts the arguments of a call into words, numbers as Redis writes them.
+/// Puts the arguments of a call into `words`; numbers are written as in Redis.
 fn gather(words: &mut Words, args: &MultiValue) -> Result<(), &'static str> {
     if args.is_empty() {
         return Err("ERR Please specify at least one argument for this redis lib call");
@@ -131,7 +131,7 @@ fn gather(words: &mut Words, args: &MultiValue) -> Result<(), &'static str> {
 
 const ONE_STRING: &str = "ERR wrong number or type of arguments";
 
-/// `redis.error_reply(text)`: with a code word of its own after a `-`, or ERR.
+/// `redis.error_reply(text)`: the text after a `-` has its own code word, any other gets ERR.
 fn error_reply(lua: &Lua, args: &MultiValue) -> mlua::Result<Table> {
     let Some(text) = lone_string(args) else { return error_table_bare(lua, ONE_STRING.as_bytes()) };
     let text = text.as_bytes();
@@ -173,7 +173,7 @@ fn sha1hex(lua: &Lua, args: &MultiValue) -> mlua::Result<Value> {
     Ok(Value::String(lua.create_string(digest)?))
 }
 
-/// Bytes of a text that are digested in the time of one unit of work.
+/// The number of bytes of a text that are digested in the time of one unit of work.
 const DIGESTED_BYTES_A_UNIT: usize = 4;
 
 fn setresp(args: &MultiValue) -> mlua::Result<()> {
@@ -190,7 +190,7 @@ fn setresp(args: &MultiValue) -> mlua::Result<()> {
     Ok(())
 }
 
-/// `redis.set_repl(flags)`. There is one journal, so its readers are served together or not at all.
+/// `redis.set_repl(flags)`. The AOF and the replicas read one journal, so both get the effects or neither does.
 fn set_repl(args: &MultiValue) -> mlua::Result<()> {
     let mut args = args.iter();
     let (Some(arg), None) = (args.next(), args.next()) else {
@@ -214,7 +214,7 @@ fn whole(value: &Value) -> Option<i64> {
     }
 }
 
-/// `redis.acl_check_cmd(command, ...)`: whether the user may run it.
+/// `redis.acl_check_cmd(command, ...)`: returns whether the user may run the command.
 fn acl_check_cmd(args: &MultiValue) -> mlua::Result<bool> {
     let mut words = Words::default();
     gather(&mut words, args).map_err(raise)?;

@@ -1,8 +1,8 @@
 //! `redis.call` and `redis.pcall` as Lua calls them.
 //!
-//! The work of nearly every call is done here past mlua, for the reason that stands in `raw_call`: words are taken from Lua's
-//! stack and the usual replies are pushed onto it. An error, and a reply of another kind, is left to a function of mlua that
-//! finds it in the invocation. Runs on the script's thread.
+//! Nearly every call is handled here without mlua; `raw_call` gives the reason. Arguments are taken from Lua's stack, and the
+//! usual replies are pushed onto it. An error, or a reply of another kind, is left to a function of mlua, which finds it in
+//! the invocation. Runs on the script's thread.
 
 use std::ffi::c_int;
 use std::panic::{self, AssertUnwindSafe};
@@ -15,7 +15,8 @@ use crate::lua::native;
 use crate::lua::native::invocation::{Invocation, Words};
 use crate::lua::native::{current_invocation, numbers, raw_call};
 
-/// Makes the function that scripts call. `otherwise` answers instead, without arguments, where the answer is not a usual one.
+/// Makes the function that scripts call. If there is an error or an unusual reply, `otherwise` is called without arguments
+/// and answers instead.
 ///
 /// # Errors
 /// Lua has no memory left.
@@ -28,8 +29,8 @@ pub fn function(lua: &Lua, otherwise: Function) -> mlua::Result<Function> {
 /// Runs a command and pushes its reply, or leaves an error or an unusual reply to the function in the upvalue.
 ///
 /// # Safety
-/// Called by Lua, with the function for other answers as upvalue. Errors jump out of it, so nothing that it has on its own
-/// stack while it touches Lua's has a destructor.
+/// Called by Lua, with the function for other answers as upvalue. Errors jump out of it, so while it touches Lua's stack no
+/// value on its own stack has a destructor.
 unsafe extern "C-unwind" fn call(state: *mut lua_State) -> c_int {
     // SAFETY: a C function has 20 free slots beside its arguments, of which one is used here; see the two functions.
     unsafe {
@@ -49,11 +50,11 @@ unsafe extern "C-unwind" fn call(state: *mut lua_State) -> c_int {
 #[derive(Clone, Copy, Default)]
 struct Ran {
     is_good: bool,
-    /// The work that it was, in units.
+    /// The work of the call, in units.
     units: usize,
 }
 
-/// Ticks of the processor's time stamp in a unit of work, roughly.
+/// The number of the processor's ticks in a unit of work, roughly.
 const TICKS_A_UNIT: u64 = 8;
 
 /// Runs the command that the arguments on the stack form.
@@ -67,7 +68,7 @@ unsafe fn run(state: *mut lua_State) -> Ran {
         let gathered = unsafe { gather(state, &mut invocation.words) };
         let outcome = match gathered {
             Err(text) => Err(text.into()),
-            // A defect in a command must not unwind through Lua; it goes on when Lua has returned.
+            // A panic in a command must not unwind through Lua; it is resumed when Lua has returned.
             Ok(()) => panic::catch_unwind(AssertUnwindSafe(|| run_gathered(invocation))).unwrap_or_else(|panic| {
                 invocation.panic = Some(panic);
                 Err(b"ERR the command failed".to_vec())
@@ -89,7 +90,7 @@ fn run_gathered(invocation: &mut Invocation<'_, '_>) -> Result<u64, Vec<u8>> {
     })
 }
 
-/// Puts the arguments of a call into words, numbers as Redis writes them.
+/// Puts the arguments of a call into `words`; numbers are written as in Redis.
 ///
 /// # Safety
 /// Called from a C function. Raises no error: no argument is converted in its place.
@@ -118,7 +119,7 @@ unsafe fn gather(state: *mut lua_State, words: &mut Words) -> Result<(), &'stati
 }
 
 fn push_number(words: &mut Words, number: f64) {
-    /// 2 to the power of 63, the first number that does not fit.
+    /// 2 to the power of 63, the first number that does not fit into 64 bits.
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     if number.fract() == 0.0 && (-LIMIT..LIMIT).contains(&number) {
         words.push(Digits::new(number as i64).as_bytes());
@@ -127,7 +128,7 @@ fn push_number(words: &mut Words, number: f64) {
     }
 }
 
-/// Pushes the reply that lies in the invocation's output; false, and nothing is pushed, when it is not a usual one.
+/// Pushes the reply in the invocation's output. Returns false, and pushes nothing, if it is an unusual one.
 ///
 /// # Safety
 /// Called from a C function. May raise an error.
@@ -149,12 +150,12 @@ unsafe fn push_reply(state: *mut lua_State) -> bool {
     }
 }
 
-/// Values of an array between two checks of the pulse.
+/// The number of values of an array between two checks of the pulse.
 const VALUES_A_LOOK: c_int = 4_096;
-/// Arrays nest this deep in usual replies; each level takes two of Lua's slots.
+/// The greatest depth of arrays in usual replies; each level takes two of Lua's slots.
 const DEPTH_MAX: usize = 4;
 
-/// Pushes the first value of a reply and returns the bytes behind it; None when it is not a usual one.
+/// Pushes the first value of a reply and returns the bytes after it; None if it is an unusual one.
 ///
 /// # Safety
 /// Called from a C function with two slots free for each level. May raise an error.

@@ -1,4 +1,4 @@
-//! The table `redis` of a script, and the way of a command from Lua into the engine and back.
+//! The table `redis` of a script: commands pass through it from Lua to the engine, and replies back.
 
 pub mod api;
 pub mod call;

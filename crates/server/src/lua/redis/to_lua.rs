@@ -1,9 +1,10 @@
 //! From a command's reply to Lua: the value that `redis.call` returns.
 //!
-//! The reply is in the protocol that the script has asked for, RESP2 unless it said `redis.setresp(3)`. It becomes the value
-//! that Redis's documentation gives: integers and bulk strings are numbers and strings, a status is `{ok = text}`, an error
-//! `{err = text}`, null `false` in RESP2 and `nil` in RESP3; doubles, maps, sets, big numbers and verbatim strings are tables
-//! with one field that names them. The bytes are our own commands' replies. Runs on the script's thread.
+//! The reply is in the protocol that the script has asked for, RESP2 unless it called `redis.setresp(3)`. It becomes the
+//! value that Redis's documentation gives: integers and bulk strings are numbers and strings, a status is `{ok = text}`, an
+//! error `{err = text}`, null `false` in RESP2 and `nil` in RESP3; doubles, maps, sets, big numbers and verbatim strings are
+//! tables with one field that names them. The bytes come from this server's commands, so they are trusted. Runs on the
+//! script's thread.
 
 use mlua::{Lua, Value};
 use sleeve_wire::number;
@@ -11,7 +12,7 @@ use sleeve_wire::number;
 use crate::lua::native::allowance::Allowance;
 use crate::lua::native::errors;
 
-/// Replies nest this deep at most; none of ours comes near.
+/// The greatest depth of replies; no command's reply comes near it.
 const DEPTH_MAX: usize = 64;
 
 /// Reads replies from the front of some bytes.
@@ -72,7 +73,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns the bytes up to the next line end, which is passed over.
+    /// Returns the bytes up to the next line end, and skips the line end.
     fn line(&mut self) -> &'a [u8] {
         let end = memchr(self.rest);
         let line = self.rest.get(..end).unwrap_or_default();
@@ -144,7 +145,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Reads a length; none for the nulls of RESP2.
+/// Reads a length; returns None for the nulls of RESP2.
 fn len(text: &[u8]) -> Option<usize> {
     number::parse_i64(text).and_then(|len| usize::try_from(len).ok())
 }
