@@ -1,6 +1,6 @@
 //! The callers that wait until the server's disk, or replicas, have the effects that a reply shows.
 //!
-//! On request, a Sleeve server sends three offsets of its AOF in a message behind its replies (CLIENT JOURNAL): the offset up
+//! On request, a Sleeve server sends three offsets of its journal in a message behind its replies (CLIENT JOURNAL): the offset up
 //! to which the replies show effects, the offset up to which its disk has them, and the offsets up to which one, two, three
 //! ... replicas have them. The first such message behind a reply covers the reply. When the disk or the replicas have reached
 //! that offset, the reply's effect is as durable as requested. A caller that enters here has its reply already, so the next
@@ -16,7 +16,7 @@ use crate::error::{Effect, Error, ErrorKind};
 use crate::request::level::Level;
 use crate::request::name::Name;
 
-/// The beginning of a message with offsets of the AOF.
+/// The beginning of a message with offsets of the journal.
 const MESSAGE: &[u8] = b">3\r\n$7\r\njournal\r\n";
 /// The beginning of such a message with the offsets of replicas.
 const MESSAGE_WITH_REPLICAS: &[u8] = b">5\r\n$7\r\njournal\r\n";
@@ -24,7 +24,7 @@ const MESSAGE_WITH_REPLICAS: &[u8] = b">5\r\n$7\r\njournal\r\n";
 /// The reply to a caller with an effect that is as durable as requested.
 pub(crate) const IS_SAFE: &[u8] = b"+OK\r\n";
 
-/// Returns whether this is a message with offsets of the AOF.
+/// Returns whether this is a message with offsets of the journal.
 pub(crate) fn is_message(bytes: &[u8]) -> bool {
     bytes.starts_with(MESSAGE) || bytes.starts_with(MESSAGE_WITH_REPLICAS)
 }

@@ -148,7 +148,7 @@ pub(crate) struct ReplyReader {
     pub(crate) pending: VecDeque<Entry>,
     /// The number of bytes received on all connections so far.
     pub(crate) bytes_total: u64,
-    /// The beginnings and ends of the received messages with offsets of the AOF.
+    /// The beginnings and ends of the received messages with offsets of the journal.
     messages: Vec<(usize, usize)>,
     /// The callers that wait until the disk has the effects that a reply shows.
     pub(crate) durability: DurabilityWaits,
@@ -416,7 +416,7 @@ impl ReplyReader {
         whole.into_boxed_slice()
     }
 
-    /// Handles the messages with offsets of the AOF. A caller that waits for one had its reply before any of these bytes were
+    /// Handles the messages with offsets of the journal. A caller that waits for one had its reply before any of these bytes were
     /// read, so their order among replies does not matter.
     #[cold]
     fn hear(&mut self, done: &mut Completions) {

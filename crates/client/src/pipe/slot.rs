@@ -1,4 +1,4 @@
-//! Slots, in which answers land: they lie in chunks, and each is shared by one asker and one answerer.
+//! Slots, in which answers arrive: they lie in chunks, and each is shared by one asker and one answerer.
 //!
 //! A command in flight has two ends. The [`Handle`] is the caller's: it looks, waits, takes or lets go. The [`Target`] is the
 //! connection's: it completes the slot exactly once. Dropping a handle never disturbs the target, and a target that is
@@ -9,10 +9,10 @@
 //! a batch at a time. This is the one module of the client with `unsafe` in it; measured against one `Arc<Mutex<..>>` a
 //! command, it halves the client's cost of a pipelined command.
 //!
-//! The two ends agree through one byte a slot. The handle moves `EMPTY` to `WAITING` after it has stored a waker, and back
-//! before it touches the waker again; it leaves by moving `EMPTY` to `DROPPED` or `FORGOTTEN`. The target stores the payload
-//! first and then swaps in `DONE`; the value that it finds there says whether the waker, or the payload, is now its own. A
-//! target that wants its asker's task to come and read moves `WAITING` to `CALLING`, takes the waker, and moves on to
+//! The two ends agree through one byte for each slot. The handle moves `EMPTY` to `WAITING` after it has stored a waker, and
+//! back before it touches the waker again; it leaves by moving `EMPTY` to `DROPPED` or `FORGOTTEN`. The target stores the
+//! payload first and then swaps in `DONE`; the value that it finds there says whether the waker, or the payload, is now its
+//! own. If the target wants its asker's task to read, it moves `WAITING` to `CALLING`, takes the waker, and moves on to
 //! `EMPTY`; the handle waits for those few instructions. Either end may be on any thread; nothing here blocks.
 //!
 //! A [`Payload`] passes between the ends: the bytes of one reply, or the reason why there are none. Most replies are short,
@@ -42,21 +42,21 @@ use stamps::Stamps;
 
 /// The calls that a waiting asker may make on the connection that will answer.
 pub(crate) trait Driver: Send + Sync {
-    /// Writes the gathered requests, because a task is about to wait for a reply. While `may_yield`, if that would take a
-    /// system call, it has the task come again after the other ready tasks instead.
+    /// Writes the gathered requests, because a task is about to wait for a reply. If `may_yield` and the write would take a
+    /// system call, the task polls again after the other ready tasks instead.
     fn flush(&self, may_yield: bool) -> Flush;
 
     /// Reads the received bytes, if they were left to the tasks that are awake, because a task is about to wait for a reply.
     fn read(&self) {}
 
-    /// Writes the gathered requests, because a thread is about to sleep until `handle` is done. May do the waiting itself, or
-    /// part of it. The thread announces the end of its wait: [`Driver::leave`].
+    /// Writes the gathered requests, because a thread is about to sleep until `handle` is done. It may do the waiting itself,
+    /// or part of it. The thread reports the end of its wait with [`Driver::leave`].
     fn attend(&self, handle: &Handle, deadline: Option<Instant>) {
         let _ = (handle, deadline);
         _ = self.flush(false);
     }
 
-    /// Notes that a thread that has attended waits no longer.
+    /// Notes that a thread that has called `attend` has stopped waiting.
     fn leave(&self) {}
 
     /// Waits on this thread until the queue has room again, or the deadline has passed.
@@ -64,12 +64,13 @@ pub(crate) trait Driver: Send + Sync {
         let _ = (deadline, is_task);
     }
 
-    /// Returns the reason why no answer can come to this process; none where one can.
+    /// Returns the reason why no answer can arrive in this process; none if one can.
     fn lost(&self) -> Option<Error> {
         None
     }
 
-    /// Returns the error for a caller that no longer waits for the answer to a command of this name, which may still arrive.
+    /// Returns the error for a caller that has stopped waiting for the answer to a command of this name, which may still
+    /// arrive.
     fn given_up(&self, name: Name) -> Error {
         unanswered(name)
     }
@@ -77,15 +78,15 @@ pub(crate) trait Driver: Send + Sync {
     /// Returns the hook that is called with the errors of forgotten commands.
     fn error_hook(&self) -> Option<ErrorHook>;
 
-    /// Returns a handle that is done when the effect of an answered command of this name has reached this level of safety.
-    /// The command was sent on the connection of this number.
+    /// Returns a handle that is done when the effect of an answered command of this name has reached this level of
+    /// durability. The command was sent on the connection of this number.
     fn safe(&self, level: Level, name: Name, sent_on: u32) -> Result<Handle, Error> {
         let _ = sent_on;
         Err(Error::usage(format!("nobody knows here when what {name} has done is {level}")))
     }
 }
 
-/// Returns the error of a command if nothing is known of the connection.
+/// Returns the error of a command for which the state of the connection is unknown.
 fn unanswered(name: Name) -> Error {
     Error::new(ErrorKind::Timeout, Effect::Unknown, format!("{name} was not answered in time; its effect is unknown"))
 }
@@ -93,11 +94,11 @@ fn unanswered(name: Name) -> Error {
 /// The next step of a task that is about to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flush {
-    /// Wait.
+    /// The task waits.
     Done,
-    /// Come again.
+    /// The task polls again after the other ready tasks.
     Yield,
-    /// Give up: see [`Driver::lost`].
+    /// The task gives up, because no answer can arrive: see [`Driver::lost`].
     Lost,
 }
 
@@ -108,7 +109,7 @@ const DROPPED: u8 = 3;
 const FORGOTTEN: u8 = 4;
 const CALLING: u8 = 5;
 
-/// The number that stands for no connection yet.
+/// The number of a connection that stands for none.
 const UNSENT: u32 = 0;
 
 /// The number of a link's first connection.
@@ -121,17 +122,17 @@ struct Slot {
     state: AtomicU8,
     /// True if a task waits, and no thread: written before `WAITING`, read behind it.
     is_task: AtomicBool,
-    /// The command that it is for: written before the ends are handed out, and read by either.
+    /// The name of the slot's command: written before the ends are handed out, and read by either.
     name: AtomicU16,
     payload: UnsafeCell<MaybeUninit<Payload>>,
     waker: UnsafeCell<Option<Waker>>,
 }
 
 struct Chunk {
-    /// Ends of slots that are alive, or that have not been handed out yet.
+    /// The number of ends of slots that are alive, or that have not been handed out yet.
     references: AtomicUsize,
-    /// The number of the connection on which its requests leave first; [`UNSENT`] while they are gathered in a place from
-    /// which only their owner sends them.
+    /// The number of the first connection on which its requests leave; [`UNSENT`] while they are gathered by an owner that
+    /// has to send them.
     sent_on: AtomicU32,
     driver: Weak<dyn Driver>,
     slots: Box<[Slot]>,
@@ -147,7 +148,7 @@ struct SlotRef {
 }
 
 impl SlotRef {
-    /// Returns which command it is for.
+    /// Returns the name of the slot's command.
     fn name(&self) -> Name {
         Name::from_number(self.slot().name.load(Ordering::Relaxed))
     }
@@ -173,7 +174,7 @@ unsafe fn release(chunk: NonNull<Chunk>, count: usize) {
     }
 }
 
-/// Makes pairs of ends. It belongs to one pipe or one batch.
+/// A source of pairs of ends. It belongs to one pipe or one batch.
 pub(crate) struct Source {
     driver: Weak<dyn Driver>,
     chunk: Option<NonNull<Chunk>>,
@@ -273,7 +274,7 @@ unsafe impl Send for Handle {}
 unsafe impl Sync for Handle {}
 
 impl Handle {
-    /// Returns whether the answer is there.
+    /// Returns whether the answer has arrived.
     pub(crate) fn is_done(&self) -> bool {
         self.slot_ref.slot().state.load(Ordering::Acquire) == DONE
     }
@@ -289,25 +290,25 @@ impl Handle {
         self.sent_on() == UNSENT && !self.is_done()
     }
 
-    /// Returns the number of the connection that was there, or was to be made next, when the request was sent. It may have
+    /// Returns the number of the connection that existed, or was the next, when the request was sent. The request may have
     /// left on a later one.
     pub(crate) fn sent_on(&self) -> u32 {
         // SAFETY: this handle's reference keeps the chunk alive.
         unsafe { self.slot_ref.chunk.as_ref() }.sent_on.load(Ordering::Acquire)
     }
 
-    /// Returns which command it is for.
+    /// Returns the name of the command.
     pub(crate) fn name(&self) -> Name {
         self.slot_ref.name()
     }
 
-    /// Returns when the request left, and when its reply came, in microseconds, if it is timed and both are known.
+    /// Returns the times at which the request left and its reply arrived, in microseconds, if it is timed and both are known.
     pub(crate) fn times(&self) -> Option<(u64, u64)> {
         // SAFETY: this handle's reference keeps the chunk alive.
         unsafe { self.slot_ref.chunk.as_ref() }.stamps.get(self.slot_ref.index as usize)
     }
 
-    /// Returns the reason why waiting is of no use, if there is one: the request is unsent, or the answer goes to another
+    /// Returns the reason why waiting is useless, if there is one: the request is unsent, or the answer goes to another
     /// process.
     pub(crate) fn hopeless(&self, driver: Option<&dyn Driver>) -> Option<Error> {
         if self.is_unsent() {
@@ -318,14 +319,14 @@ impl Handle {
         driver.and_then(Driver::lost)
     }
 
-    /// Returns the error for a caller that no longer waits.
+    /// Returns the error for a caller that has stopped waiting.
     #[cold]
     pub(crate) fn given_up(&self) -> Error {
         let name = self.slot_ref.name();
         self.driver().map_or_else(|| unanswered(name), |driver| driver.given_up(name))
     }
 
-    /// Takes the answer if it is there; the handle is gone then.
+    /// Takes the answer if it has arrived, and ends the handle; otherwise returns the handle.
     pub(crate) fn take(self) -> Result<Payload, Handle> {
         if !self.is_done() {
             return Err(self);
@@ -342,8 +343,8 @@ impl Handle {
         Ok(payload)
     }
 
-    /// Leaves a waker to be woken when the answer arrives. Returns `Ready` if it is there already. The waker of a task may
-    /// also be woken so that the task reads the received bytes.
+    /// Stores a waker, to be woken when the answer arrives. Returns `Ready` if it has arrived already. The waker of a task
+    /// may also be woken so that the task reads the received bytes.
     pub(crate) fn poll_ready(&mut self, context: &mut Context<'_>, is_task: bool) -> Poll<()> {
         if !self.recall() {
             return Poll::Ready(());
@@ -366,7 +367,7 @@ impl Handle {
         }
     }
 
-    /// Lets go, but asks that an error be reported. Gives the answer if it is there already.
+    /// Ends the handle, and asks that an error be reported. Returns the answer if it has arrived already.
     pub(crate) fn forget(mut self) -> Option<Payload> {
         if self.recall() && self.leave(FORGOTTEN) {
             let slot_ref = ManuallyDrop::new(self).slot_ref;
@@ -378,7 +379,7 @@ impl Handle {
         self.take().ok()
     }
 
-    /// Takes the waker back, if one is out. False when the slot is done.
+    /// Takes a stored waker back. Returns false if the slot is done.
     fn recall(&mut self) -> bool {
         loop {
             match self.slot_ref.slot().state.compare_exchange(WAITING, EMPTY, Ordering::Acquire, Ordering::Acquire) {
@@ -389,7 +390,7 @@ impl Handle {
         }
     }
 
-    /// Moves an `EMPTY` slot to a final state of this end. False when the slot is done.
+    /// Moves an `EMPTY` slot to a final state of this end. Returns false if the slot is done.
     fn leave(&mut self, state: u8) -> bool {
         let slot = self.slot_ref.slot();
         // SAFETY: the state is `EMPTY` or `DONE`, and in both the waker is this end's: the target takes it only when it
@@ -419,13 +420,14 @@ pub(crate) struct Target {
 unsafe impl Send for Target {}
 
 impl Target {
-    /// Notes that the request, and with it its neighbours', is being sent on this connection: its answer may be waited for.
+    /// Notes that the request, with the others of its chunk, is being sent on this connection: callers may wait for the
+    /// answers.
     pub(crate) fn mark_sent(&self, connection: u32) {
         // SAFETY: this target's reference keeps the chunk alive.
         unsafe { self.slot_ref.chunk.as_ref() }.sent_on.store(connection, Ordering::Release);
     }
 
-    /// Returns which command it is for.
+    /// Returns the name of the command.
     pub(crate) fn name(&self) -> Name {
         self.slot_ref.name()
     }
@@ -439,7 +441,7 @@ impl Target {
         }
     }
 
-    /// Returns whether a task or a thread sleeps until the answer comes.
+    /// Returns whether a task or a thread sleeps until the answer arrives.
     pub(crate) fn is_awaited(&self) -> bool {
         matches!(self.slot_ref.slot().state.load(Ordering::Relaxed), WAITING | CALLING)
     }
@@ -449,8 +451,7 @@ impl Target {
         matches!(self.slot_ref.slot().state.load(Ordering::Relaxed), DROPPED | FORGOTTEN)
     }
 
-    /// Returns the waker of the task that waits for the answer, if a task does. Woken by it, the task comes and leaves
-    /// another.
+    /// Takes the waker of the task that waits for the answer, if a task does. The woken task polls, and stores another waker.
     pub(crate) fn call(&self) -> Option<Waker> {
         let slot = self.slot_ref.slot();
         slot.state.compare_exchange(WAITING, CALLING, Ordering::Acquire, Ordering::Relaxed).ok()?;
@@ -510,7 +511,7 @@ unsafe fn settle(slot_ref: &SlotRef, payload: Payload, done: &mut Completions) {
     }
 }
 
-/// A batch of completions: one wake-up a waiter and one subtraction a chunk, at the end.
+/// A batch of completions: one wake-up for each waiter and one subtraction for each chunk, at the end.
 #[derive(Default)]
 pub(crate) struct Completions {
     chunk: Option<NonNull<Chunk>>,
@@ -522,7 +523,7 @@ pub(crate) struct Completions {
 /// The rare parts of a batch.
 #[derive(Default)]
 struct Rare {
-    /// The wakers that need not be woken. They are foreign code when they are dropped, too.
+    /// The wakers that need not be woken, because an equal one is. Dropping them runs foreign code, too.
     twins: Vec<Waker>,
     /// The errors of commands that were forgotten.
     errors: Vec<Error>,
@@ -548,7 +549,7 @@ impl Completions {
         rare.errors
     }
 
-    /// Returns whether something was completed since it was finished last.
+    /// Returns whether a slot was completed since the batch was last finished.
     pub(crate) fn has_some(&self) -> bool {
         self.references > 0 || !self.wakers.is_empty()
     }
@@ -575,7 +576,7 @@ impl Completions {
     }
 
     fn wake(&mut self, waker: Option<Waker>) {
-        // Neighbours are mostly the same task's, and one wake-up serves it for all of them.
+        // Neighbouring slots mostly belong to the same task, which one wake-up serves for all of them.
         let Some(waker) = waker else { return };
         match self.wakers.last() {
             Some(last) if last.will_wake(&waker) => self.rare.get_or_insert_default().twins.push(waker),

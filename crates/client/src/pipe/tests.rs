@@ -202,7 +202,7 @@ fn requests_behind_a_full_socket_time_out_and_others_keep_their_database() {
     pipe.wrote(bytes, length);
     assert_eq!(lend_all(&mut pipe), "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n*1\r\n$1\r\nC\r\n");
     assert!(!third.is_done());
-    // Nothing is left of the last one either, and the next goes where it belongs.
+    // The last request is removed whole, too, and the next one gets its own place.
     let lost = pipe.push(7, unnamed(b"*1\r\n$1\r\nD\r\n"), 6);
     pipe.expire(7, &situation(), &mut done);
     assert_eq!(effect(lost), Effect::None);
@@ -210,7 +210,7 @@ fn requests_behind_a_full_socket_time_out_and_others_keep_their_database() {
     assert_eq!(lend_all(&mut pipe), "*1\r\n$1\r\nE\r\n");
 }
 
-/// Checks a fault of the past: each had all that was gathered copied.
+/// Checks a fault of the past: each timed-out request caused a copy of all gathered bytes.
 #[test]
 fn timed_out_bytes_are_removed_only_before_they_leave_or_when_many() {
     let (mut pipe, mut done) = (pipe(), Completions::default());
@@ -229,7 +229,7 @@ fn timed_out_bytes_are_removed_only_before_they_leave_or_when_many() {
     let all = select(3) + &String::from_utf8_lossy(&many) + &select(5) + "BEHIND";
     assert_eq!(lend_all(&mut pipe), all);
     assert_eq!((pipe.queue.held, pipe.queue.gathered()), (all.len() + 2 * HELD_BYTES, 0));
-    // A large amount is not kept, and nothing is kept for a client that closes.
+    // A large buffer is not kept, and a client that closes keeps nothing.
     let (late, _) = pipe.push_due(7, unnamed(&many), 30);
     assert!(pipe.expire_due(31, &situation(), &mut done) && !behind.is_done());
     assert_eq!((effect(late), pipe.queue.held, pipe.queue.gathered()), (Effect::None, all.len() + 2 * HELD_BYTES, 0));
@@ -249,7 +249,7 @@ fn timed_out_bytes_are_removed_only_before_they_leave_or_when_many() {
 fn a_timed_out_request_leaves_all_its_replies_in_their_place() {
     let (mut pipe, mut reply_reader, mut done) = (pipe(), ReplyReader::default(), Completions::default());
     pipe.connect();
-    // As ASKING and a request that was told that it timed out.
+    // This stands for ASKING and a request whose caller has got its timeout error.
     pipe.gather(Asker::Nobody, 2, 0, b"TOLD", Time::Issued(0));
     let next = pipe.push(0, unnamed(b"NEXT"), 0);
     lend_all(&mut pipe);
@@ -280,14 +280,14 @@ fn a_request_issued_before_it_was_queued_times_out_by_its_own_time() {
     assert!(!young.is_done() && !fresh_handle.is_done());
     pipe.expire(1001, &situation(), &mut done);
     assert_eq!([young, fresh_handle].map(effect), [Effect::Unknown; 2]);
-    // Where no time is ever up, none is watched over.
+    // Without a timeout, no deadline is watched.
     let (target, _handle) = pipe.source.pair(Name::UNKNOWN);
     let unit = Unit { database: 0, target, length: 3, issued_ms: 0 };
     assert!(!pipe.push_issued(vec![unit], b"OLD", 5000, None));
     assert_eq!(pipe.queue.next_due_ms, None);
 }
 
-/// Its task yielded for others that there were not.
+/// Checks a fault of the past: the task yielded for other tasks although there were none.
 #[test]
 fn one_request_alone_is_no_burst_however_long_it_is() {
     let mut pipe = pipe();
@@ -298,7 +298,7 @@ fn one_request_alone_is_no_burst_however_long_it_is() {
     assert!(pipe.queue.is_burst());
 }
 
-/// Returns a transaction that looks at a key first, and the end that is told its outcome.
+/// Returns a transaction with one condition, and the handle for its outcome.
 fn with_condition(pipe: &mut Pipe) -> (TransactionState, Handle) {
     let (outcome, told) = pipe.source.pair(Name::UNKNOWN);
     let watch = Watch { request: b"W".to_vec(), checks: vec![Check::Exists(true)], execution: b"X".to_vec() };
@@ -387,7 +387,7 @@ fn a_write_that_is_to_be_sent_again_and_is_not_may_have_been_executed() {
             let handle = if way == 1 { pipe.push_due(0, request, 50).0 } else { pipe.push(0, request, 0) };
             lend_all(&mut pipe);
             assert!(pipe.cut(VecDeque::new(), Resend::Overwrites).is_empty());
-            // It may be gathered anew in between, and the connection lost again.
+            // The request may be gathered anew in between, and the connection lost again.
             assert!(pipe.cut(VecDeque::new(), Resend::Overwrites).is_empty());
             end(&mut pipe, &mut done);
             done.finish();

@@ -1,8 +1,8 @@
-//! The error of a command that timed out: which command, at which server, the phase in which it waited, and the reason for
-//! the delay.
+//! The error of a command that timed out: the command, its server, the phase in which it waited, and the reason for the
+//! delay.
 //!
-//! A command is identified by its name and never by its arguments, which may be secrets. The owner of the pipe's lock tells
-//! the callers, so many commands that fail for the same reason share one sentence.
+//! A command is identified by its name and never by its arguments, which may be secrets. The owner of the pipe's lock gives
+//! the errors to the callers, so many commands that fail for the same reason share one error.
 
 use std::fmt;
 use std::time::Duration;
@@ -20,13 +20,13 @@ use crate::sys::planted::{self, Fault};
 /// The phase of a command when it timed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// A connection.
+    /// The command waited for a connection.
     Connecting,
-    /// Its turn to be sent.
+    /// The command waited to be sent.
     Sending,
-    /// Its turn to be sent or its answer: there are commands in both places.
+    /// The command waited to be sent or for its answer: there are commands in both phases.
     Travelling,
-    /// Its answer.
+    /// The command waited for its answer.
     Answering,
 }
 
@@ -93,7 +93,7 @@ impl Situation<'_> {
 }
 
 impl fmt::Display for Situation<'_> {
-    /// Writes the time that was not enough.
+    /// Writes the time that has passed.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.limit {
             Some(limit) => write!(f, "the command timeout of {limit:?}"),
@@ -102,12 +102,12 @@ impl fmt::Display for Situation<'_> {
     }
 }
 
-/// The state of telling commands in a row that they timed out.
+/// The state of a round that fails commands which timed out.
 struct Verdict<'a> {
     situation: &'a Situation<'a>,
-    /// The error that was given last, and its command.
+    /// The error that was given last, with its command and phase.
     said: Option<(Name, Phase, Error)>,
-    /// The number of commands that timed out.
+    /// The number of commands that timed out in this round.
     told: u64,
 }
 
@@ -149,16 +149,16 @@ impl Pipe {
         self.queue.gathered() == 0 && self.in_flight.iter().all(|entry| entry.asker.is_over())
     }
 
-    /// Tells the requests without deadlines of their own that were issued before `before_ms` that they timed out. Returns
+    /// Fails the requests without deadlines of their own that were issued before `before_ms`, because they timed out. Returns
     /// whether there were any.
     ///
     /// A request that has left, or may be leaving, keeps its place, because its reply will still arrive. A request that never
-    /// left is taken out whole and will not be sent, at no cost but its own: bytes are not moved, however many there are
-    /// behind it.
+    /// left is removed and will not be sent. That costs only the work for this request: no bytes are moved, however many
+    /// there are behind it.
     pub(crate) fn expire(&mut self, before_ms: u32, situation: &Situation<'_>, done: &mut Completions) -> bool {
         let mut verdict = Verdict::new(situation);
         let told_before = self.expired;
-        // A request with a deadline in the future is older than those behind it, which have longer to wait.
+        // A request with a deadline in the future is older than those behind it, which may wait longer.
         while let Some(entry) = self.in_flight.get_mut(self.expired)
             && (entry.has_timed_out() || entry.was_issued_before(before_ms))
         {
@@ -186,9 +186,9 @@ impl Pipe {
         removed || self.expired > told_before
     }
 
-    /// Tells the requests with deadlines of their own that were before `now_ms` that they timed out. Returns whether there
-    /// were any. A request that never left is taken out before it may leave, or when such requests are more than half of
-    /// those that are gathered: all gathered bytes are moved for that.
+    /// Fails the requests with deadlines of their own before `now_ms`, because they timed out. Returns whether there were
+    /// any. A request that never left is removed before it may leave, or when such requests are more than half of those that
+    /// are gathered: all gathered bytes are moved for that.
     pub(crate) fn expire_due(&mut self, now_ms: u32, situation: &Situation<'_>, done: &mut Completions) -> bool {
         if self.queue.next_due_ms.is_none_or(|due_ms| !is_before(due_ms, now_ms)) {
             return false;
@@ -232,8 +232,8 @@ impl Pipe {
         if self.is_connected() { Phase::Sending } else { Phase::Connecting }
     }
 
-    /// Returns the time at which the oldest request was issued that has not timed out. Returns none if that
-    /// has a deadline of its own, which comes first.
+    /// Returns the time at which the oldest request was issued that has not timed out; none if that request has a deadline of
+    /// its own, which comes first.
     pub(crate) fn oldest_ms(&self) -> Option<u32> {
         let oldest = self.in_flight.get(self.expired).or_else(|| self.queue.entries().next())?;
         (!oldest.has_deadline).then_some(oldest.at_ms)

@@ -1,13 +1,13 @@
 //! A transaction on the shared connection, as the sequence of its requests and its replies.
 //!
-//! A transaction is one entry of the pipe that takes many replies: MULTI's, one `QUEUED` a command, and EXEC's, with the
-//! commands' answers as elements. With conditions it has two phases. In the first, WATCH and one look at each key go out, and
-//! the pipe holds back everything else; when the looks are answered, the second is MULTI to EXEC, or UNWATCH. So the
-//! conditions are checked, and stay true until EXEC, without a round trip that another command could slip into.
+//! A transaction is one entry of the pipe that takes many replies: MULTI's, one `QUEUED` for each command, and EXEC's, with
+//! the commands' answers as elements. With conditions it has two phases. In the first, WATCH and one check of each key leave,
+//! and the pipe holds back all other requests. When the checks are answered, the second phase is MULTI to EXEC, or UNWATCH.
+//! So the conditions are checked, and stay true until EXEC, without a gap into which another command could slip.
 //!
-//! It sends nothing itself: it says which request should go out next, and the pipe sends it. When the connection breaks
-//! before EXEC has left, it begins again from the first phase, because nothing has been executed. Used by the pipe's reader
-//! only.
+//! The transaction sends nothing itself: it returns the request that leaves next, and the pipe sends it. If the connection
+//! breaks before EXEC has left, it begins again from the first phase, because nothing has been executed. Used by the pipe's
+//! reader only.
 
 use sleeve_wire::frame::{self, Frame, Scanner};
 
@@ -15,12 +15,12 @@ use super::slot::{Completions, Payload, Target};
 use crate::error::{Effect, Error, ErrorKind};
 use crate::request::name::Name;
 
-/// The requirement of a condition on the look at its key.
+/// The requirement that a condition makes of the reply to its check.
 #[derive(Clone, Debug)]
 pub(crate) enum Check {
-    /// EXISTS: whether the key is there.
+    /// EXISTS: true if the key must exist.
     Exists(bool),
-    /// GET: whether the value equals these bytes.
+    /// GET: the value must equal these bytes, or must not.
     Equals { value: Vec<u8>, wanted: bool },
 }
 
@@ -37,12 +37,12 @@ impl Check {
     }
 }
 
-/// The first phase: the keys that are watched and looked at.
+/// The first phase: the keys that are watched and checked.
 pub(crate) struct Watch {
-    /// WATCH once a condition, then one look a condition, as they travel.
+    /// The encoded requests: one WATCH for each condition, then one check for each.
     pub(crate) request: Vec<u8>,
     pub(crate) checks: Vec<Check>,
-    /// MULTI to EXEC, as they travel.
+    /// The encoded requests from MULTI to EXEC.
     pub(crate) execution: Vec<u8>,
 }
 
@@ -50,9 +50,9 @@ pub(crate) struct Watch {
 pub(crate) enum Step {
     /// More replies belong to this transaction.
     More,
-    /// This was the last one.
+    /// The transaction has got its last reply.
     Done,
-    /// The looks hold: these requests go out next, and answers to them come back here.
+    /// The conditions hold: these requests leave next, and their replies belong to this transaction.
     Execute(Vec<u8>),
     /// The transaction has ended, and the watched keys are to be released.
     Release,
@@ -68,15 +68,15 @@ enum Phase {
 pub(crate) struct TransactionState {
     phase: Phase,
     watch: Option<Watch>,
-    /// The commands that still wait for their answers, and the transaction as a whole.
+    /// The commands that still wait for their answers, and below them the outcome of the transaction.
     commands: Vec<Option<Target>>,
     outcome: Option<Target>,
     /// The number of replies of this phase that have arrived.
     received: usize,
-    /// The reason why the looks do not hold; the inner `None` stands for a condition that is simply false.
+    /// The reason why the conditions do not hold; the inner `None` stands for a condition that is simply false.
     verdict: Option<Option<Error>>,
-    /// The reason why the server did not queue a command that it may take later, or another server may. EXEC fails then, and
-    /// does not say why.
+    /// The reason why the server did not queue a command that it, or another server, may take later. EXEC then fails without
+    /// this reason.
     turned_away: Option<Error>,
 }
 
@@ -88,7 +88,7 @@ impl TransactionState {
         Self { phase, watch, commands, outcome: Some(outcome), received: 0, verdict, turned_away }
     }
 
-    /// Returns how many replies this phase takes.
+    /// Returns the number of replies that this phase takes.
     pub(crate) fn frames(&self) -> u32 {
         let frames = match (&self.watch, self.phase) {
             (Some(watch), Phase::Watching) => watch.checks.len() * 2,
@@ -97,7 +97,7 @@ impl TransactionState {
         u32::try_from(frames).unwrap_or(u32::MAX)
     }
 
-    /// Returns whether everything else must wait until this phase is answered.
+    /// Returns whether all other requests must wait until this phase is answered.
     pub(crate) fn holds(&self) -> bool {
         self.phase == Phase::Watching
     }
@@ -107,7 +107,7 @@ impl TransactionState {
         self.watch.is_some() && self.phase == Phase::Executing
     }
 
-    /// Returns whether the caller already has the outcome, or the error that it is unknown.
+    /// Returns whether the caller already has the outcome, or an error.
     pub(crate) fn is_over(&self) -> bool {
         self.outcome.is_none()
     }
@@ -127,7 +127,7 @@ impl TransactionState {
         self.outcome.replace(outcome)
     }
 
-    /// Returns the first phase's request, to begin again after the connection broke before EXEC left; `None` without
+    /// Returns the request of the first phase, to begin again after the connection broke before EXEC left; `None` without
     /// conditions.
     pub(crate) fn restart(&mut self) -> Option<Vec<u8>> {
         let watch = self.watch.as_ref()?;
@@ -137,8 +137,8 @@ impl TransactionState {
         Some(watch.request.clone())
     }
 
-    /// Returns the requests that are executed if the conditions hold; none if there are no conditions, and the transaction
-    /// goes out at once.
+    /// Returns the requests that are executed if the conditions hold; none if there are no conditions, so that the
+    /// transaction leaves at once.
     pub(crate) fn execution(&self) -> Option<&[u8]> {
         self.watch.as_ref().map(|watch| watch.execution.as_slice())
     }
@@ -243,7 +243,7 @@ impl TransactionState {
         }
     }
 
-    /// Ends the transaction without execution, which is no error of the transaction as a whole: it answers false.
+    /// Ends the transaction without execution. That is no error of the transaction as a whole: its outcome is false.
     fn abort(&mut self, why: &str, done: &mut Completions) {
         let outcome = self.outcome.take();
         let error = Error::new(ErrorKind::Aborted, Effect::None, format!("{why}, so it was not executed"));

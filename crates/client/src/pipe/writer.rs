@@ -1,10 +1,10 @@
 //! The bytes that are on their way to the socket, and those that have left and may have to leave again.
 //!
-//! A read with a lost answer has changed nothing, so it may be asked again, and its caller need not know. Nothing is decided
-//! before a connection breaks. Until then the bytes that were written last stay in place. The bytes that were written before
-//! them and are not answered yet are copied into the replay buffer when the next are written. If a caller waits for each of
-//! its answers, nothing is ever moved. `retry` decides which requests are sent again. It takes bytes and gives bytes: no
-//! socket, no clock, no thread.
+//! A read with a lost answer has changed nothing, so it may be sent again without its caller's knowledge. That is decided
+//! only when a connection breaks. Until then the bytes that were written last stay in place. The bytes that were written
+//! before them and are not answered yet are copied into the replay buffer when the next are written. If a caller waits for
+//! each of its answers, nothing is ever copied. `retry` decides which requests are sent again. The writer takes bytes and
+//! gives bytes: no socket, no clock, no thread.
 
 use std::mem;
 
@@ -13,25 +13,26 @@ use super::in_flight::{Entry, Precedence, Segment, select_length};
 /// The beginning of a SELECT that goes ahead of a request.
 const SELECT: &[u8] = b"*2\r\n$6\r\nSELECT\r\n";
 
-/// An emptied out-buffer larger than this is given back to the allocator.
+/// The size above which an emptied out-buffer is given back to the allocator.
 const KEPT_CAPACITY_MAX: usize = 1024 * 1024;
 
-/// Bytes of the replay buffer. Beyond them the oldest are dropped, until half is left: those cannot be sent again.
+/// The largest size of the replay buffer, in bytes. Beyond it the oldest bytes are dropped, until half is left: those cannot
+/// be sent again.
 const REPLAY_BYTES_MAX: usize = 512 * 1024;
 
-/// The retry budget of a fresh pipe, in bytes, and its maximum.
+/// The retry budget of a fresh pipe, in bytes; below it its maximum.
 const RETRY_BYTES_FIRST: u64 = 64 * 1024;
 const RETRY_BYTES_MAX: u64 = 1024 * 1024;
 
 /// The number of answered bytes for which one byte may be sent again.
 const RETRY_SHARE: u64 = 5;
 
-/// The bytes that have left on a connection, are not answered yet and may have to leave again, without those that were
-/// written last.
+/// The bytes that have left on a connection, are not answered yet and may have to leave again, except those that were written
+/// last.
 #[derive(Default)]
 struct ReplayBuffer {
     bytes: Vec<u8>,
-    /// The number of bytes that had left on the connection before them.
+    /// The position of its first byte among the bytes of the connection.
     start: u64,
 }
 
@@ -57,10 +58,10 @@ impl ReplayBuffer {
         self.start + self.bytes.len() as u64
     }
 
-    /// Copies the bytes that were written last, because others are to be written now. `answered` of the bytes that have left
-    /// are answered.
+    /// Copies the bytes that were written last, because the next are about to be written. `answered` of the bytes that have
+    /// left are answered.
     fn append(&mut self, written: LastWritten<'_>, answered: u64) {
-        // Bytes that were taken out before they left stand ahead of those that have left, and the bytes between the two are
+        // Bytes that were removed before they left stand ahead of those that have left, and the bytes between the two are
         // answered.
         let first = self.end().max(written.sent.saturating_sub(written.bytes.len() as u64));
         if first > self.end() {
@@ -69,7 +70,7 @@ impl ReplayBuffer {
         let fresh = written.get(first, written.sent).unwrap_or_default();
         let (length, length_before) = (self.bytes.len() + fresh.len(), self.bytes.len());
         let gone = usize::try_from(answered.saturating_sub(self.start)).unwrap_or(usize::MAX).min(length_before);
-        // No more is moved than was removed since the last time.
+        // The bytes that are moved are no more than those that were removed since the last time.
         let dropped = if length > REPLAY_BYTES_MAX {
             gone.max(length - REPLAY_BYTES_MAX / 2)
         } else if gone > length_before / 2 {
@@ -102,8 +103,8 @@ pub(crate) struct Writer {
     pub(super) precedence: Precedence,
     /// The number of bytes that left on this connection.
     pub(super) sent: u64,
-    /// The bytes that were written last, whole, until others are to be written; and the replay buffer of earlier bytes that
-    /// are not answered.
+    /// The bytes that were written last, whole, until the next are written; below them the replay buffer of earlier bytes
+    /// that are not answered.
     last_written: Vec<u8>,
     replay_buffer: ReplayBuffer,
 }
@@ -117,8 +118,8 @@ impl Writer {
         self.precedence = segment.precedence;
     }
 
-    /// Keeps the bytes that were written last, because others are written before those are answered. `answered` of the bytes
-    /// that have left are answered.
+    /// Copies the bytes that were written last into the replay buffer, because the next are written before those are
+    /// answered. `answered` of the bytes that have left are answered.
     pub(super) fn keep_last(&mut self, answered: u64) {
         self.replay_buffer.append(LastWritten { bytes: &self.last_written, sent: self.sent }, answered);
         self.last_written.clear();
@@ -145,26 +146,27 @@ impl Writer {
         position <= self.replay_buffer.end()
     }
 
-    /// Returns the request of an entry with bytes that had left from this position of the connection on, without its SELECT;
-    /// none if the bytes are gone.
+    /// Returns the request of an entry that begins at this position of the connection, without its SELECT; none if the bytes
+    /// are gone.
     pub(super) fn request_at(&self, entry: &Entry, position: u64, is_lent: bool) -> Option<&[u8]> {
         let bytes = match self.bytes.is_empty() {
-            // The writer has them; the bytes that were written before are kept by now, or answered.
+            // The writer has the bytes that were written last; those before them are in the replay buffer already, or
+            // answered.
             _ if is_lent => &[],
             true => self.last_written.as_slice(),
             false => self.bytes.get(..self.written).unwrap_or_default(),
         };
         let newest = LastWritten { bytes, sent: self.sent };
         let bytes = self.replay_buffer.get(position, position + entry.length as u64, newest)?;
-        // Its SELECT may be answered, and have an entry of its own by now.
+        // The SELECT may be answered already, and have an entry of its own.
         bytes.get(if bytes.starts_with(SELECT) { select_length(entry.database) } else { 0 }..)
     }
 }
 
-/// The bytes that may be sent again, and the requests that may not.
+/// The number of bytes that may be sent again, and the requests that must not.
 pub(super) struct RetryBudget {
     bytes: u64,
-    /// The requests that were sent again on this connection, because another broke, stand before this place of it.
+    /// The end of the requests that were sent again on this connection because another broke, as a position among its bytes.
     pub(super) retried_until: u64,
     /// True if the oldest request in flight is not sent again: its reply cannot be taken.
     pub(super) blames_oldest: bool,
@@ -175,12 +177,12 @@ impl RetryBudget {
         Self { bytes: RETRY_BYTES_FIRST, retried_until: 0, blames_oldest: false }
     }
 
-    /// Returns whether it is enough for this number of bytes.
+    /// Returns whether the budget is enough for this number of bytes.
     pub(super) fn allows(&self, bytes: u64) -> bool {
         bytes <= self.bytes
     }
 
-    /// Spends the budget on these bytes, which it allows and which are sent again.
+    /// Spends the budget on this number of bytes, which are sent again.
     pub(super) fn spend(&mut self, bytes: u64) {
         self.bytes -= bytes;
     }
@@ -196,7 +198,7 @@ impl RetryBudget {
 mod tests {
     use super::*;
 
-    /// Checks a fault of the past: all that was kept was dropped when one more did not fit.
+    /// Checks a fault of the past: if one more request did not fit, all kept bytes were dropped.
     #[test]
     fn the_newest_bytes_are_kept_when_the_replay_buffer_is_full() {
         let (mut replay_buffer, mut sent) = (ReplayBuffer::default(), 0);
@@ -212,7 +214,7 @@ mod tests {
                 assert!(kept == Some(&chunk(recent)), "{recent} of {number}");
             }
         }
-        // One that is longer than all that is kept leaves its end.
+        // Of a request that is longer than the buffer, only the end is kept.
         let long: Vec<u8> = (0..REPLAY_BYTES_MAX * 3).map(|at| (at % 251) as u8).collect();
         sent += long.len() as u64;
         replay_buffer.append(LastWritten { bytes: &long, sent }, 0);

@@ -1,7 +1,8 @@
 //! A subscription to the embedded engine: a session that is read in the reader's own thread.
 //!
-//! It has no thread and no queue of its own: a waiting reader asks the session, and the engine wakes it when there is
-//! something. A reader that does not look for so long that the engine closes its session gets another one, and is told.
+//! It has no thread and no queue of its own: a waiting reader asks the session, and the engine wakes it when the session has
+//! output. If a reader does not read for so long that the engine closes its session, it gets another session, and an event
+//! that says so.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use crate::sys::lock::{Mutex, MutexGuard};
 use crate::sys::wake::wake_all;
 use crate::transport::embedded::clock::EngineClock;
 
-/// The time between two looks at the clock of a reader that waits long, so that keys expire in an engine that has no other
+/// The interval at which a waiting reader advances the engine's clock, so that keys expire in an engine that has no other
 /// thread.
 const WAIT_SLICE: Duration = Duration::from_millis(50);
 
@@ -29,7 +30,7 @@ pub(crate) struct EmbeddedListener {
     clock: EngineClock,
     wakers: Arc<Mutex<Vec<Waker>>>,
     session: Mutex<ListenerSession>,
-    /// The lock of the caller that gets the session next.
+    /// The lock that the next caller of the session holds while it waits for the session.
     next: Mutex<()>,
 }
 
@@ -40,7 +41,7 @@ struct ListenerSession {
     names: Names,
     received: Vec<u8>,
     events: VecDeque<SubscriptionEvent>,
-    /// Bytes of frames that are read ahead at most.
+    /// The largest number of bytes of frames that are read ahead.
     bytes_max: usize,
 }
 
@@ -61,7 +62,7 @@ impl EmbeddedListener {
         Ok(listener)
     }
 
-    /// Changes the names that it is subscribed to.
+    /// Changes the names that the session is subscribed to.
     pub(crate) fn change(&self, mut change: Change) -> Result<(), Error> {
         let mut session = self.session();
         let added = session.names.apply(&mut change);
@@ -111,13 +112,13 @@ impl EmbeddedListener {
                 return Ok(None);
             }
             self.look(&mut session, left.min(WAIT_SLICE))?;
-            // A caller that wants to change something has its turn.
+            // Callers that want to change names get the session in between.
             drop(session);
             session = self.session();
         }
     }
 
-    /// Returns the next event, if it is there; else this waker is woken when it may be.
+    /// Returns the next event, if there is one; otherwise this waker is woken when there may be one.
     pub(crate) fn poll(&self, waker: &Waker) -> Option<Result<SubscriptionEvent, Error>> {
         let mut session = self.session();
         let mut wakers = self.wakers.lock();
@@ -133,8 +134,8 @@ impl EmbeddedListener {
         session.events.pop_front().map(Ok)
     }
 
-    /// Returns the session. A caller that waits for it comes before later callers, also before one that has just given it
-    /// back.
+    /// Returns the session. A caller that waits for it has precedence over later callers, and over a caller that has just
+    /// given it back.
     fn session(&self) -> MutexGuard<'_, ListenerSession> {
         let _next = self.next.lock();
         self.session.lock()
@@ -175,7 +176,7 @@ impl ListenerSession {
         }
     }
 
-    /// Cuts the received bytes into events. Returns how many names were confirmed, and the refusal if there was one.
+    /// Splits the received bytes into events. Returns the number of confirmed names, and the refusal if there was one.
     fn cut(&mut self) -> Result<(usize, Option<Error>), Error> {
         let (mut scanner, mut start, mut confirmed, mut refused) = (Scanner::new(), 0, 0, None);
         while let Some(length) =

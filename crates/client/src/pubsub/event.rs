@@ -1,6 +1,6 @@
 //! The events of a subscription: messages, and notices that some may be missing.
 //!
-//! Decoding is the reader's business, on its own thread. It takes bytes and gives values; no socket, no clock.
+//! The reader decodes them, on its own thread. This module takes bytes and gives values; no socket, no clock.
 
 use sleeve_wire::frame::{Frame, decode};
 
@@ -55,7 +55,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// Returns the channel as text; bytes that are none are replaced.
+    /// Returns the channel as text; bytes that are not UTF-8 are replaced.
     pub fn channel_text(&self) -> String {
         String::from_utf8_lossy(&self.channel).into_owned()
     }
@@ -63,7 +63,7 @@ impl Message {
     /// Returns the payload as any type that a reply can be turned into.
     ///
     /// # Errors
-    /// [`ErrorKind::Conversion`](crate::ErrorKind::Conversion) when it is none.
+    /// [`ErrorKind::Conversion`](crate::ErrorKind::Conversion) if the payload is not of this type.
     pub fn payload_as<T: FromReply>(&self) -> Result<T, Error> {
         T::from_reply(Frame::Bulk(&self.payload))
     }
@@ -71,11 +71,11 @@ impl Message {
 
 /// The content of a frame on a subscriber's connection.
 pub(crate) enum PubSubFrame {
-    /// The confirmation of one more name, or of one that is no longer subscribed.
+    /// The confirmation of one name that was added, or removed.
     Confirmed(SubscriptionVerb),
     /// A message.
     Message(Message),
-    /// The server refuses.
+    /// The server's refusal.
     Refused(Error),
     /// A frame that does not concern a subscription.
     Other,

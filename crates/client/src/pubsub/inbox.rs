@@ -1,7 +1,7 @@
-//! The inbox in which the task of a subscription leaves the events, and in which its readers wait for them.
+//! The inbox into which the task of a subscription puts the events, and in which its readers wait for them.
 //!
-//! It holds a bounded number of bytes: when the readers are slower than the publishers the task stops reading, and the
-//! server's own limit decides on so slow a subscriber. Any thread.
+//! It holds a bounded number of bytes: if the readers are slower than the publishers the task stops reading, and the server
+//! then applies its own limit to the slow subscriber. Any thread.
 
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -18,7 +18,7 @@ pub(crate) struct Inbox {
     state: Mutex<EventQueue>,
     changed: Condvar,
     bytes_max: usize,
-    /// The waker of the task, which waits while it is full.
+    /// The waker of the task, which waits while the inbox is full.
     task_waker: TaskWaker,
 }
 
@@ -29,11 +29,11 @@ struct EventQueue {
     wakers: Vec<Waker>,
     /// The reason why no event will arrive any more, if there is one.
     ended: Option<Error>,
-    /// The server has confirmed all names at least once.
+    /// True once the server has confirmed all names.
     begun: bool,
     /// True if there is no reader any more.
     dropped: bool,
-    /// Woken when it has begun or ended, for async code that waits for that.
+    /// The tasks to wake when the subscription has begun or ended, for waiting async code.
     task_wakers: Vec<TaskWaker>,
 }
 
@@ -49,13 +49,13 @@ impl Inbox {
         Self { state: Mutex::default(), changed: Condvar::new(), bytes_max, task_waker }
     }
 
-    /// Returns whether no event may be left at present. When there is room again, the task is woken.
+    /// Returns whether the inbox has no room. The task is woken when there is room again.
     pub(crate) fn is_full(&self) -> bool {
         let state = self.state.lock();
         state.bytes > self.bytes_max && !state.dropped
     }
 
-    /// Leaves an event for the readers. Returns false when there is no reader any more.
+    /// Puts an event into the inbox. Returns false if there is no reader any more.
     pub(crate) fn put(&self, event: SubscriptionEvent) -> bool {
         let mut state = self.state.lock();
         state.bytes += weight(&event);
@@ -68,7 +68,7 @@ impl Inbox {
         is_wanted
     }
 
-    /// Notes that all names are confirmed.
+    /// Notes that the server has confirmed all names.
     pub(crate) fn begin(&self) {
         let mut state = self.state.lock();
         state.begun = true;
@@ -109,7 +109,7 @@ impl Inbox {
         }
     }
 
-    /// Returns whether all names are confirmed, once that is known; until then the task is woken when it may be.
+    /// Returns the outcome once all names are confirmed, or cannot be; until then the task is woken at the next change.
     pub(crate) fn look_begun(&self, task_waker: TaskWaker) -> Option<Result<(), Error>> {
         let mut state = self.state.lock();
         let begun = state.beginning();
@@ -136,7 +136,7 @@ impl Inbox {
         }
     }
 
-    /// Returns the next event, if it is there; else this waker is woken when it is.
+    /// Returns the next event, if there is one; otherwise this waker is woken when there is one.
     pub(crate) fn poll(&self, waker: &Waker) -> Option<Result<SubscriptionEvent, Error>> {
         let mut state = self.state.lock();
         let taken = self.take(&mut state);

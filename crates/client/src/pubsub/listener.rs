@@ -2,7 +2,7 @@
 //!
 //! It has a connection of its own, because messages of a subscription on a shared one would go to every caller. It moves
 //! frames into the inbox and decides nothing about them. It ends when there is no reader any more, or when the server refuses
-//! for good.
+//! the subscription for good.
 
 use std::io;
 use std::sync::Arc;
@@ -40,22 +40,22 @@ pub(crate) struct Listener {
     pub(crate) upstream: Upstream,
     pub(crate) inbox: Inbox,
     pub(crate) task_waker: TaskWaker,
-    /// The names that it is subscribed to, and the callers that wait until it is.
+    /// The names that the subscription is to have, and the callers that wait for their confirmation.
     pub(crate) wanted: WantedNames,
-    /// The process in which it was made, and in which alone it may be read.
+    /// The process in which the subscription was made; only that process may read it.
     pub(crate) process: Process,
 }
 
-/// The place where it listens.
+/// The server, or the cluster, that the subscription listens to.
 pub(crate) enum Upstream {
-    /// At this server, of which all of a client's connections know this.
+    /// This server; its known state is shared by all of a client's connections.
     Server(Arc<ServerHealth>),
-    /// At a node of a cluster: any, or the owner of the slot in which shard channels lie.
+    /// A node of a cluster: any node, or for shard channels the owner of their slot.
     Cluster(Arc<Cluster>),
 }
 
 impl Listener {
-    /// Returns the server that is listened to now, and the known state of it.
+    /// Returns the server to connect to now, and its known state.
     fn server(&self) -> Result<(Config, Arc<ServerHealth>), Error> {
         match &self.upstream {
             Upstream::Server(health) => Ok((self.config.clone(), Arc::clone(health))),
@@ -63,7 +63,7 @@ impl Listener {
         }
     }
 
-    /// Returns the follower of the server's address, if there is a service to follow.
+    /// Returns a follower of the server's address, if Sentinels are asked for it.
     fn follower(&self, task_waker: TaskWaker) -> Option<Follower> {
         match &self.upstream {
             Upstream::Server(health) => health.follow(task_waker),
@@ -71,13 +71,13 @@ impl Listener {
         }
     }
 
-    /// Returns whether a server's refusal says that another server is to be asked, or the same later.
+    /// Returns whether a server's refusal means that another server is to be asked, or the same one later.
     fn is_elsewhere(&self, error: &Error) -> bool {
         matches!(self.upstream, Upstream::Cluster(_))
             && matches!(error.code(), Some("MOVED" | "ASK" | "CLUSTERDOWN" | "LOADING"))
     }
 
-    /// Notes a sign that the cluster has changed.
+    /// Makes the cluster's task ask for the cluster's map again, because it may have changed.
     fn doubt(&self) {
         if let Upstream::Cluster(cluster) = &self.upstream {
             cluster.doubt();
@@ -91,15 +91,15 @@ impl Listener {
     }
 }
 
-/// Bytes that one receive takes at most.
+/// The largest number of bytes that one receive takes.
 const BUFFER_LEN: usize = 64 * 1024;
 
-/// The time until the task checks again whether there is something to ask.
+/// The interval at which the task checks whether the cluster can name a server.
 const SLICE: Duration = Duration::from_millis(50);
 
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
-/// Starts the task. If it panics, the readers are told so, instead of waiting for ever.
+/// Starts the task. If it panics, the readers get an error, instead of waiting for ever.
 pub(crate) fn start(listener: Arc<Listener>) -> io::Result<()> {
     let (task_waker, told) = (listener.task_waker, Arc::clone(&listener));
     let task = async move |context| {
@@ -116,9 +116,9 @@ pub(crate) fn start(listener: Arc<Listener>) -> io::Result<()> {
 enum Cause {
     /// There is no reader any more.
     Abandoned,
-    /// The server does not want this subscription.
+    /// The server refuses this subscription.
     Refused(Error),
-    /// The server does not want the connection: its password, its database. That may change, as it does for a client.
+    /// The server refuses the connection: its password, its database. That may change later.
     Turned(Error),
     /// The connection was lost, or could not be made.
     Lost(Error),
@@ -146,12 +146,12 @@ async fn live(listener: &Listener, context: &TaskContext) {
             listener.doubt();
         }
         match cause {
-            // The map may have been wrong: the owner of the slot is about to be known.
+            // The cluster's map may have been wrong; the cluster's task asks for it again.
             Cause::Lost(error)
                 if !has_begun && listener.is_elsewhere(&error) && elapsed(began) < listener.config.connect_timeout => {}
             Cause::Abandoned => return,
             Cause::Refused(error) => return listener.end(error),
-            // A caller that subscribes is told at once when that does not work; later on it is tried for ever.
+            // Before the first confirmation, the subscribing caller gets the error at once. Later the task tries for ever.
             Cause::Turned(error) | Cause::Lost(error) if !has_begun => return listener.end(error),
             Cause::Lost(_) if elapsed(since) > pause => pause = listener.config.retry.backoff_min,
             Cause::Turned(_) | Cause::Lost(_) => pause = pause.saturating_mul(2).min(listener.config.retry.backoff_max),
@@ -159,15 +159,15 @@ async fn live(listener: &Listener, context: &TaskContext) {
         if !rest(listener, context, pause, follower.as_ref()).await {
             return;
         }
-        // Elsewhere nothing has failed yet.
+        // The service has moved to another server, where no attempt has failed yet.
         if follower.as_ref().is_some_and(Follower::has_moved) {
             pause = listener.config.retry.backoff_min;
         }
     }
 }
 
-/// Waits before the next attempt, however often the wanted names are changed; no longer if the server turns out to be
-/// elsewhere. Returns false when there is no reader any more.
+/// Waits before the next attempt, even if the wanted names are changed in that time; no longer if the service has moved to
+/// another server. Returns false if there is no reader any more.
 async fn rest(listener: &Listener, context: &TaskContext, pause: Duration, follower: Option<&Follower>) -> bool {
     // A time beyond the range of the machine's clock never passes.
     let until = now().checked_add(pause);
@@ -176,7 +176,7 @@ async fn rest(listener: &Listener, context: &TaskContext, pause: Duration, follo
             return false;
         }
         if until.is_some_and(|until| until <= now()) || follower.is_some_and(Follower::has_moved) {
-            // A pause of nothing at all leaves the others their turns.
+            // A pause of zero lets the other tasks have their turns.
             context.yield_now().await;
             return true;
         }
@@ -217,7 +217,7 @@ async fn serve(listener: &Listener, context: &TaskContext, follower: Option<&Fol
     cause.unwrap_or_else(|cause| cause)
 }
 
-/// Connects and sends the request. Also says whether the server may be asked whether it is still there.
+/// Connects and sends the request for all names. Also returns whether the server may be sent PING.
 async fn subscribe(
     listener: &Listener,
     config: &Config,
@@ -232,7 +232,7 @@ async fn subscribe(
     Ok((socket, greeting.pings))
 }
 
-/// Reads a connection.
+/// The reader of one connection.
 struct Reader<'a> {
     listener: &'a Listener,
     socket: &'a Socket,
@@ -240,14 +240,14 @@ struct Reader<'a> {
     context: &'a TaskContext,
     silence_watch: SilenceWatch,
     pings: bool,
-    /// True if the server was asked whether it is still there, and has not said anything since.
+    /// True if the server was sent PING, and has sent nothing since.
     asked: bool,
     received_total: u64,
     /// The bytes that the socket has not taken yet.
     unsent: Vec<u8>,
-    /// The time at which the server last confirmed something, or was sent something to confirm.
+    /// The time at which the server last confirmed a name, or was last sent a change.
     confirmed_at: Instant,
-    /// True if readers are to be told that messages may be missing.
+    /// True if readers have to be told that messages may be missing.
     resumes: bool,
 }
 
@@ -289,13 +289,13 @@ impl Reader<'_> {
             }
             received.drain(..start);
             check_length(&scanner, &mut received, listener.config.limits.reply_bytes_max)?;
-            // A sender without a pause leaves the others their turns, and lets waiting requests be sent.
+            // If the server sends without a pause, the other tasks still get their turns, and waiting requests are sent.
             self.prepare()?;
             self.context.yield_now().await;
         }
     }
 
-    /// Waits until there is something to do.
+    /// Waits until an event arrives or the next check is due.
     async fn wait(&mut self) -> Result<(), Cause> {
         let timeout = self.prepare()?;
         self.watch.arm(!self.unsent.is_empty() || self.socket.has_residue())?;
@@ -304,7 +304,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Sends the waiting requests, and returns the time for which there is nothing else to do.
+    /// Sends the waiting requests, and returns the time until the next check is due.
     fn prepare(&mut self) -> Result<Option<Duration>, Cause> {
         let listener = self.listener;
         let wait_max = match listener.wanted.has_begun() {
@@ -321,7 +321,7 @@ impl Reader<'_> {
         Ok(wait_max.into_iter().chain(watched).min())
     }
 
-    /// Readers are told that messages may be missing, once a connection.
+    /// Tells the readers that messages may be missing, once for each connection.
     fn resume(&mut self) {
         if std::mem::take(&mut self.resumes) {
             self.listener.inbox.put(SubscriptionEvent::Resumed);
@@ -356,7 +356,7 @@ impl Reader<'_> {
                     return Err(Cause::Abandoned);
                 }
             }
-            // The server that it is for is asked instead; all wanted names stay so.
+            // Another server is asked instead; the names stay wanted.
             PubSubFrame::Refused(error) if listener.is_elsewhere(&error) => return Err(Cause::Lost(error)),
             PubSubFrame::Refused(error) => {
                 let beginning = !listener.wanted.has_begun();
@@ -385,14 +385,14 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Looks whether the server is still there, and says when to look again.
+    /// Checks whether the server is still there, and returns the time until the next check.
     fn watch(&mut self) -> Result<Option<Duration>, Cause> {
         let flight = if self.asked { InFlight::Commands } else { InFlight::Nothing };
         match self.silence_watch.look(self.received_total, flight, None) {
             Advice::Sleep(time) => Ok(time),
             Advice::GiveUp(why) => Err(io::Error::other(why).into()),
             Advice::Ask => {
-                // A question that cannot be sent now is asked another time, or the connection is found to be lost.
+                // If PING cannot be sent now, it is sent at a later check, or the connection is found to be lost.
                 self.asked = self.pings && self.unsent.is_empty();
                 if self.asked {
                     self.unsent.extend_from_slice(PING);
@@ -403,11 +403,11 @@ impl Reader<'_> {
     }
 }
 
-/// Bytes of room that are kept however few are needed.
+/// The length of the buffer that is kept although fewer bytes are needed.
 const KEPT_LEN: usize = 1024 * 1024;
 
-/// Fails if the message that begins in the buffer is longer than may be kept. Returns the memory of a long one that has
-/// ended.
+/// Fails if the message at the beginning of the buffer is longer than the bound. Gives back the memory of a long message that
+/// was taken.
 fn check_length(scanner: &Scanner, received: &mut Vec<u8>, bytes_max: usize) -> Result<(), Cause> {
     if received.len() < BUFFER_LEN {
         received.shrink_to(KEPT_LEN);

@@ -1,8 +1,8 @@
-//! Channels that are listened to: a connection of its own, or a session of the embedded engine, for each subscription.
+//! Subscriptions to channels: each has a connection of its own, or a session of the embedded engine.
 //!
-//! From top to bottom: `subscription` is the callers' side; `listener` is its task over a connection, which leaves the events
-//! in the `inbox` and tells the server which names are `wanted`; `embedded_listener` is a session in an engine; `event` is
-//! the events, and `names` is the names that are subscribed to.
+//! From top to bottom: `subscription` is the callers' side; `listener` is its task over a connection, which puts the events
+//! into the `inbox` and tells the server which names are `wanted`; `embedded_listener` is a session in an engine; `event` has
+//! the events, and `names` the names that are subscribed to.
 
 #[cfg(feature = "embedded")]
 pub(crate) mod embedded_listener;

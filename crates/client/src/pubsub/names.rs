@@ -1,4 +1,4 @@
-//! The names that a subscription is to have, and the words by which they are added and taken away.
+//! The names that a subscription is to have, and the commands by which they are added and removed.
 //!
 //! Pure data; the owner of the lock on a subscription has its names.
 
@@ -35,7 +35,7 @@ impl SubscriptionVerb {
         }
     }
 
-    /// Returns the verb that a confirmation that begins with this word confirms.
+    /// Returns the verb that is confirmed by a confirmation with this first word.
     pub(crate) fn confirmed(word: &[u8]) -> Option<Self> {
         Some(match word {
             b"subscribe" => Self::Subscribe,
@@ -48,7 +48,7 @@ impl SubscriptionVerb {
         })
     }
 
-    /// Returns whether it adds names, and which of the three sets it changes.
+    /// Returns whether the verb adds names, and the index of the set that it changes.
     fn place(self) -> (bool, usize) {
         match self {
             Self::Subscribe => (true, 0),
@@ -60,7 +60,7 @@ impl SubscriptionVerb {
         }
     }
 
-    /// Returns the request that tells a server so.
+    /// Returns the encoded request.
     pub(crate) fn request(self, names: &[Vec<u8>]) -> Result<Vec<u8>, Error> {
         Request::bytes_of(|request| {
             request.word(self.command());
@@ -77,7 +77,7 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// Returns whether the shard channels that it adds lie in one slot, with this one that is there.
+    /// Checks that the shard channels that the change adds lie in one slot, together with this present one.
     pub(crate) fn check_one_slot(&self, there: Option<&[u8]>) -> Result<(), Error> {
         match self.verb {
             SubscriptionVerb::SSubscribe => {
@@ -94,7 +94,7 @@ impl Change {
 pub(crate) struct Names([BTreeSet<Vec<u8>>; 3]);
 
 impl Names {
-    /// Makes a change. Returns those of its names that it adds, or takes away; without names it takes all away.
+    /// Applies a change. Returns those of its names that it adds or removes; without names it removes all.
     pub(crate) fn apply(&mut self, change: &mut Change) -> Vec<Vec<u8>> {
         let (adds, place) = change.verb.place();
         let Some(set) = self.0.get_mut(place) else { return Vec::new() };
@@ -109,7 +109,7 @@ impl Names {
         }
     }
 
-    /// Takes names back that were added in vain.
+    /// Removes names that were added by a change which the server has refused.
     pub(crate) fn take_back(&mut self, verb: SubscriptionVerb, added: &[Vec<u8>]) {
         if let (true, place) = verb.place()
             && let Some(set) = self.0.get_mut(place)
@@ -123,7 +123,7 @@ impl Names {
         self.0.get(2).into_iter().flatten()
     }
 
-    /// Returns the changes with which a fresh connection begins.
+    /// Returns the changes that subscribe a fresh connection to all names.
     pub(crate) fn all(&self) -> Vec<Change> {
         let sets = SubscriptionVerb::ADDING.into_iter().zip(&self.0).filter(|(_, set)| !set.is_empty());
         sets.map(|(verb, set)| Change { verb, names: set.iter().cloned().collect() }).collect()

@@ -1,7 +1,7 @@
-//! Channels that are listened to, as a stream of messages that outlives its connection.
+//! A subscription to channels, as a stream of messages that outlives its connection.
 //!
-//! A subscription has a connection of its own, or a session of the embedded engine. When the connection is lost it is made
-//! again and everything is subscribed again; the stream says that this has happened, because messages may be missing. It
+//! It has a connection of its own, or a session of the embedded engine. If the connection is lost, it is made again and all
+//! names are subscribed again; the stream then has an event that says so, because messages may be missing. The subscription
 //! ends when it is dropped. It may be read from any thread; each message goes to one reader.
 
 use std::future::Future;
@@ -89,7 +89,7 @@ use crate::transport::embedded::Embedded;
 /// ```
 pub struct Subscription {
     source: Source,
-    /// An iterator or a stream has shown why nothing will come any more.
+    /// True once an iterator or a stream has returned the error after which no event arrives.
     ended: AtomicBool,
 }
 
@@ -100,16 +100,15 @@ enum Source {
     Local(Arc<EmbeddedListener>),
 }
 
-/// Methods that change the names that a subscription listens to.
+/// Defines the methods that change the names of a subscription.
 macro_rules! changes {
     ($($(#[$doc:meta])* $method:ident $method_async:ident $verb:ident;)+) => { $(
         $(#[$doc])*
-        ///
-        /// The change holds from now on, for every connection that is made again.
+        /// The change holds from now on, for every later connection as well.
         ///
         /// # Errors
-        /// The server's error when it refuses, and then nothing has changed. [`ErrorKind::Timeout`] when it does not
-        /// confirm within the connect timeout; it stays wanted then.
+        /// The server's error if it refuses; then nothing has changed. [`ErrorKind::Timeout`] if it does not confirm within
+        /// the connect timeout; the names stay wanted then.
         pub fn $method(&self, names: impl ToArgs) -> Result<(), Error> {
             self.source.change(change(SubscriptionVerb::$verb, names)?)
         }
@@ -125,7 +124,7 @@ macro_rules! changes {
 }
 
 impl Source {
-    /// Changes the names that it listens to, and waits until that is confirmed.
+    /// Changes the names of the subscription, and waits until the server has confirmed it.
     fn change(&self, change: Change) -> Result<(), Error> {
         match self {
             Self::Remote(listener) if !listener.process.is_this() => Err(inherited()),
@@ -138,7 +137,7 @@ impl Source {
         }
     }
 
-    /// Changes the names as `change` does, without blocking the thread that asks.
+    /// Changes the names as `change` does, without blocking the calling thread.
     async fn change_async(self, change: Change) -> Result<(), Error> {
         match self {
             Self::Remote(listener) if !listener.process.is_this() => Err(inherited()),
@@ -157,7 +156,7 @@ impl Source {
     }
 }
 
-/// A change that was asked for, until its asker waits for it no longer.
+/// A change in progress, until its caller stops waiting for it.
 struct Changing {
     listener: Arc<Listener>,
     number: u64,
@@ -165,7 +164,7 @@ struct Changing {
 }
 
 impl Changing {
-    /// Asks for it; none where there is nothing to wait for.
+    /// Queues a change; returns none if there is no confirmation to wait for.
     fn begin(listener: &Arc<Listener>, change: Change) -> Result<Option<Self>, Error> {
         if let Upstream::Cluster(_) = listener.upstream {
             change.check_one_slot(listener.wanted.shard_channel().as_deref())?;
@@ -184,7 +183,7 @@ impl Drop for Changing {
 }
 
 impl Subscription {
-    /// Subscribes to these names with the command of this name, and waits until the server has confirmed it.
+    /// Subscribes to these names with this command, and waits until the server has confirmed it.
     pub(crate) fn open(transport: &Transport, verb: SubscriptionVerb, names: impl ToArgs) -> Result<Self, Error> {
         let first = change(verb, names)?;
         match transport {
@@ -198,7 +197,7 @@ impl Subscription {
         }
     }
 
-    /// Opens a subscription as `open` does, without blocking the thread that asks.
+    /// Opens a subscription as `open` does, without blocking the calling thread.
     pub(crate) async fn open_async(
         transport: Transport,
         verb: SubscriptionVerb,
@@ -216,7 +215,7 @@ impl Subscription {
         }
     }
 
-    /// Opens a subscription in the engine, where everything is confirmed at once.
+    /// Opens a subscription in the embedded engine, which confirms it at once.
     #[cfg(feature = "embedded")]
     fn local(embedded: &Embedded, first: Change) -> Result<Self, Error> {
         let listener = EmbeddedListener::open(embedded.engine(), first, embedded.config().limits.queue_bytes_max)?;
@@ -230,11 +229,11 @@ impl Subscription {
         psubscribe psubscribe_async PSubscribe;
         /// Listens to these shard channels too; see [`subscribe`](Self::subscribe).
         ssubscribe ssubscribe_async SSubscribe;
-        /// Listens to these channels no more, to none at all without names. Messages that had arrived before stay.
+        /// Removes these channels from the subscription; without names, all channels. Messages that had arrived before stay.
         unsubscribe unsubscribe_async Unsubscribe;
-        /// Listens no more by these patterns, by none at all without names.
+        /// Removes these patterns from the subscription; without names, all patterns.
         punsubscribe punsubscribe_async PUnsubscribe;
-        /// Listens to these shard channels no more, to none at all without names.
+        /// Removes these shard channels from the subscription; without names, all shard channels.
         sunsubscribe sunsubscribe_async SUnsubscribe;
     }
 
@@ -242,7 +241,7 @@ impl Subscription {
         Self { source, ended: AtomicBool::new(false) }
     }
 
-    /// Opens a subscription on a connection that is yet to be made.
+    /// Creates a subscription over a connection, which its task has yet to make.
     fn remote(transport: &Transport, first: Change) -> Result<(Self, Arc<Listener>), Error> {
         transport.check_process()?;
         let (config, process) = (transport.config().clone(), Process::this());
@@ -264,29 +263,20 @@ impl Subscription {
         Ok((Self::of(Source::Remote(Arc::clone(&listener))), listener))
     }
 
-    /// Returns the next event; to be awaited, or waited for.
+    /// Returns the next event, to be awaited or waited for.
     pub fn recv(&self) -> Recv<'_> {
         Recv { subscription: self }
     }
 
-    /// Returns the next event once it is there, and `None` behind the error that has ended it: as a stream's `next`, without
-    /// a crate for that.
-    ///
-    /// ```no_run
-    /// # async fn read(subscription: sleeve::Subscription) -> Result<(), sleeve::Error> {
-    /// while let Some(event) = subscription.next().await {
-    ///     println!("{:?}", event?);
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Returns the next event once it arrives, and `None` after the error that has ended the subscription: as a stream's
+    /// `next`, without another crate.
     pub async fn next(&self) -> Option<Result<SubscriptionEvent, Error>> {
         let event = self.recv().await;
         self.until_error(event)
     }
 
-    /// Returns an iterator over all events, one after the other; this thread waits for each. The last is the error that ends
-    /// it.
+    /// Returns an iterator over all events; this thread waits for each. The last item is the error that ends the
+    /// subscription.
     pub fn iter(&self) -> Messages<'_> {
         Messages { subscription: self }
     }
@@ -309,7 +299,7 @@ impl Subscription {
         }
     }
 
-    /// Returns an event for iterators and streams: an error is the last that they give.
+    /// Returns an event for iterators and streams, which end after the first error.
     fn until_error(&self, event: Result<SubscriptionEvent, Error>) -> Option<Result<SubscriptionEvent, Error>> {
         let had_ended = self.ended.fetch_or(event.is_err(), Ordering::Relaxed);
         (!had_ended || event.is_ok()).then_some(event)
@@ -352,7 +342,7 @@ impl<'a> IntoIterator for &'a Subscription {
     }
 }
 
-/// Returns a change that adds these names, or takes them away.
+/// Returns a change that adds or removes these names.
 fn change(verb: SubscriptionVerb, names: impl ToArgs) -> Result<Change, Error> {
     let mut request = Request::empty();
     request.arg(names);
@@ -362,7 +352,7 @@ fn change(verb: SubscriptionVerb, names: impl ToArgs) -> Result<Change, Error> {
     }
     match request.refusal() {
         Some(error) => Err(error),
-        // It is written again when it is sent, and no longer than this.
+        // The request is encoded again when it is sent; this call only checks that it can be.
         None => verb.request(&change.names).map(|_| change),
     }
 }
@@ -405,10 +395,10 @@ pub struct Recv<'a> {
 }
 
 impl Recv<'_> {
-    /// Waits for it.
+    /// Waits for the event.
     ///
     /// # Errors
-    /// Why nothing will come any more.
+    /// The reason why no event will arrive any more.
     pub fn wait(self) -> Result<SubscriptionEvent, Error> {
         loop {
             if let Some(event) = self.subscription.wait_until(None)? {
@@ -417,7 +407,7 @@ impl Recv<'_> {
         }
     }
 
-    /// Waits for it for at most this long; `None` at the timeout.
+    /// Waits for the event for at most this long; `None` at the timeout.
     ///
     /// # Errors
     /// The reason why no event will arrive any more.

@@ -1,9 +1,8 @@
 //! The names that a subscription over a connection is to have, and the callers that wait until it has them.
 //!
-//! A change counts at once: in every case, the next connection begins with all names that are wanted then. So a change is
-//! done when the server has confirmed it, or when a fresh connection has confirmed everything. A change that the server
-//! refuses is taken back. Callers ask for changes from any thread; the subscription's own task sends them and takes the
-//! confirmations.
+//! A change takes effect at once: the next connection begins with all names that are wanted then. So a change is done when
+//! the server has confirmed it, or when a fresh connection has confirmed all names. A change that the server refuses is taken
+//! back. Callers ask for changes from any thread; the subscription's own task sends them and takes the confirmations.
 
 use std::collections::{HashMap, VecDeque};
 use std::mem;
@@ -27,12 +26,12 @@ struct PendingChanges {
     unsent: VecDeque<PendingChange>,
     /// Changes that are sent and not confirmed yet, the oldest first.
     sent: VecDeque<PendingChange>,
-    /// Changes that a fresh connection makes with its first words.
+    /// Changes that a fresh connection makes with its first request.
     carried: Vec<PendingChange>,
     /// The waiting callers, and the outcomes of their changes.
     waiting: HashMap<u64, Option<Result<(), Error>>>,
     next: u64,
-    /// Woken at the next change of any of this, for waiting async code.
+    /// The tasks to wake at the next change of this state, for waiting async code.
     task_wakers: Vec<TaskWaker>,
     /// The reason why nothing is confirmed any more, if there is one.
     ended: Option<Error>,
@@ -43,9 +42,9 @@ struct PendingChange {
     /// The number of the waiting caller; none if no caller waits.
     number: Option<u64>,
     change: Change,
-    /// The names that it adds, for when it is refused.
+    /// The names that the change adds, which are removed if it is refused.
     added: Vec<Vec<u8>>,
-    /// Confirmations that have not come.
+    /// The number of confirmations that have not arrived.
     left: usize,
 }
 
@@ -54,9 +53,9 @@ struct PendingChange {
 pub(crate) enum Progress {
     /// A change that no caller asked for.
     None,
-    /// The confirmation of one of the first words of a connection.
+    /// The confirmation of one of the first names of a connection.
     Beginning,
-    /// The last of the first words of a connection: all is confirmed.
+    /// The last confirmation of the first names of a connection: all are confirmed.
     Begun,
     /// A change on a connection that had begun.
     Change,
@@ -91,7 +90,7 @@ impl PendingChanges {
 }
 
 impl WantedNames {
-    /// Begins with these.
+    /// Creates the state with the names of this change.
     pub(crate) fn new(mut first: Change) -> Self {
         let mut state = PendingChanges::default();
         state.names.apply(&mut first);
@@ -103,7 +102,7 @@ impl WantedNames {
         self.state.lock().names.shard_channels().next().cloned()
     }
 
-    /// Makes a change, and returns its number to [`wait`](WantedNames::wait) with; none where there is nothing to wait for.
+    /// Makes a change, and returns its number for [`wait`](WantedNames::wait); none if there is no confirmation to wait for.
     pub(crate) fn change(&self, mut change: Change) -> Option<u64> {
         let mut state = self.state.lock();
         let added = state.names.apply(&mut change);
@@ -138,7 +137,8 @@ impl WantedNames {
         }
     }
 
-    /// Returns the outcome of the change of this number, once that is known; until then the task is woken when it may be.
+    /// Returns the outcome of the change of this number, once it is known; until then the task is woken at the next change of
+    /// the state.
     pub(crate) fn look(&self, number: u64, task_waker: TaskWaker, is_late: bool) -> Option<Result<(), Error>> {
         let mut state = self.state.lock();
         let outcome = state.outcome(number).or_else(|| is_late.then(|| Err(unconfirmed())));
@@ -153,13 +153,13 @@ impl WantedNames {
         self.state.lock().waiting.remove(&number);
     }
 
-    /// Notifies the waiting callers that something has changed.
+    /// Notifies the waiting callers that the state has changed.
     fn announce(&self, state: &mut PendingChanges) {
         self.changed.notify_all();
         state.task_wakers.drain(..).for_each(TaskWaker::wake);
     }
 
-    /// Begins a fresh connection. Returns the bytes that it is to be sent; if there are none, it has begun.
+    /// Begins a fresh connection. Returns the bytes to send first; if there are none, the connection has begun.
     pub(crate) fn restart(&self) -> Result<Vec<u8>, Error> {
         let mut state = self.state.lock();
         let state = &mut *state;
@@ -178,7 +178,7 @@ impl WantedNames {
         Ok(request)
     }
 
-    /// Returns whether the first words of a connection are all confirmed.
+    /// Returns whether the first names of the connection are all confirmed.
     pub(crate) fn has_begun(&self) -> bool {
         !self.state.lock().is_beginning()
     }
@@ -216,16 +216,15 @@ impl WantedNames {
         if beginning { Progress::Beginning } else { Progress::Change }
     }
 
-    /// Takes the server's refusal of the change that was sent and is not confirmed yet. The names that were added in vain are
-    /// taken back.
+    /// Takes the server's refusal of the oldest unconfirmed change. The names that it has added are removed.
     pub(crate) fn refuse(&self, error: &Error) -> Progress {
         let mut state = self.state.lock();
         if state.sent.is_empty() {
             return Progress::None;
         }
         let beginning = state.is_beginning();
-        // The first words of a connection hold the changes that were asked for while there was none: one of those is to
-        // blame.
+        // The first request of a connection contains the changes that were asked for while there was none: one of those was
+        // refused.
         let refused =
             if beginning { mem::take(&mut state.carried) } else { state.sent.pop_front().into_iter().collect() };
         let has_blame = !refused.is_empty();
@@ -302,7 +301,8 @@ mod tests {
         wanted.take_unsent().unwrap();
         assert_eq!((wanted.refuse(&no), wanted.wait(added, soon())), (Progress::Change, Err(no.clone())));
         assert_eq!(wanted.refuse(&no), Progress::None);
-        // PendingChange for without a connection, it is refused with the first words of the next, which is not to blame.
+        // Without a connection, the change is refused with the first request of the next one, which holds other changes as
+        // well.
         let added = wanted.change(change(SubscriptionVerb::Subscribe, &["c"])).unwrap();
         assert!(told(wanted.restart()).contains('c'));
         assert_eq!((wanted.refuse(&no), wanted.wait(added, soon())), (Progress::Change, Err(no.clone())));

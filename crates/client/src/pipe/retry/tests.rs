@@ -126,7 +126,7 @@ fn each_is_in_its_database_when_it_goes_again() {
     wire.receive(":1\r\n").expect("it is an answer");
     assert_eq!(wire.sent(), format!("{}BC{}D{}E", select(3), select(0), select(3)));
     wire.receive(&format!("+OK\r\n{LOADING}{LOADING}+OK\r\n:1\r\n+OK\r\n:1\r\n")).expect("they are replies");
-    // It is in another database than that in which the connection is: the SELECT goes alone too.
+    // The refused request is in another database than the connection: its SELECT goes alone too.
     wire.write(3, "F").forget();
     wire.write(0, "G").forget();
     assert_eq!(wire.sent_after_pause(), "B");
@@ -152,7 +152,8 @@ fn a_command_that_ends_a_script_leaves_ahead_of_held_back_requests() {
         (&["SHUTDOWN"], "*2\r\n$8\r\nSHUTDOWN\r\n$6\r\nnosave\r\n"),
     ];
     for (name, kill) in kills {
-        // It is gathered before anything was turned away, in the pause, while a probe is out, or before the next.
+        // The command that ends a script is gathered before any refusal, in the pause, while a probe is in flight, or before
+        // the next probe.
         for phase in 0..4 {
             let mut wire = Wire::new();
             let handle = wire.write(0, "A");
@@ -184,7 +185,7 @@ fn a_command_that_ends_a_script_leaves_ahead_of_held_back_requests() {
             assert!(effect(behind) == Effect::Answered && wire.pipe.queue.held == 0);
         }
     }
-    // A command that saves first would leave out the requests that were turned away.
+    // SHUTDOWN that saves first would lose the requests that were refused, so it does not overtake them.
     let mut wire = Wire::new();
     wire.write(0, "A").forget();
     assert_eq!(wire.sent(), "A");
@@ -223,7 +224,7 @@ fn a_select_that_is_turned_away_is_sent_again_before_anything_else() {
     assert_eq!(effect(handle), Effect::Refused);
     wire.write(3, "B").forget();
     assert_eq!(wire.sent(), format!("{}B", select(3)));
-    // Where nothing is sent again the error is the caller's, and the next command finds its database.
+    // If nothing is sent again, the error is the caller's, and the next command finds its database.
     let mut wire = Wire { retries: false, ..Wire::new() };
     let handle = wire.write(3, "A");
     assert_eq!(wire.sent(), format!("{}A", select(3)));
@@ -309,14 +310,14 @@ fn a_later_refusal_moves_neither_gathered_nor_retried_bytes() {
         places.push(wire.pipe.queue.backlog[0].bytes.as_ptr());
         assert_eq!((wire.pipe.queue.backlog.len(), wire.pipe.queue.out.bytes.as_ptr()), (1, gathered));
     }
-    // They move when there is no more room for them, which doubles.
+    // The bytes move only when their memory is full; it then doubles.
     places.dedup();
     assert!(places.len() <= COUNT.ilog2() as usize + 2, "{} times", places.len());
     assert_eq!(wire.sent_after_pause(), request);
     wire.receive("$-1\r\n").expect("it is an answer");
     assert_eq!(wire.sent(), request.repeat(COUNT - 1) + &select(3) + &request.repeat(COUNT));
     drop((first, behind));
-    // Each number is looked at once.
+    // Each index is checked once.
     let looks = std::cell::Cell::new(0);
     let mut taken: VecDeque<Entry> = wire.pipe.in_flight.drain(..COUNT).collect();
     wire.pipe.answered += taken.iter().map(|entry| entry.length as u64).sum::<u64>();

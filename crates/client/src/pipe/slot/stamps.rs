@@ -1,14 +1,14 @@
 //! The times at which the request of a slot left and its reply arrived, for the few calls that are timed.
 //!
 //! The code that hands replies out knows both for a batch at a time (`ledger`), and notes them for slots with a command that
-//! is marked so (`Name::timed`), before they are answered. The notes lie beside the slots of a chunk, in memory that the
-//! first of them takes: a program that times nothing pays for one look a batch at a number. Any thread; times are arguments,
-//! in microseconds.
+//! is marked so (`Name::timed`), before they are answered. The notes lie beside the slots of a chunk, in memory that is
+//! allocated with the first note. A program that times nothing pays for the check of one number for each batch. Any thread;
+//! times are arguments, in microseconds.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Calls that are timed now.
+/// The number of calls that are timed at present.
 static TIMED: AtomicUsize = AtomicUsize::new(0);
 
 /// A call that is timed. Made before its request is sent; otherwise no reader would look.
@@ -30,7 +30,7 @@ impl Drop for TimedCall {
 /// Returns whether any call is timed now.
 #[inline]
 pub(crate) fn are_wanted() -> bool {
-    // A thread that reads replies has had the lock under which a request is sent, after its call was counted.
+    // A thread that reads replies has taken the lock under which a request is sent after the call was counted.
     TIMED.load(Ordering::Relaxed) > 0
 }
 

@@ -82,7 +82,7 @@ fn a_task_is_called_and_waits_again() {
     let mut done = Completions::default();
     target.complete(Payload::of(b"+OK\r\n"), &mut done);
     done.finish();
-    // It was called, so it looks anyway.
+    // The task was called, so it polls again anyway, and need not be woken by the answer.
     assert_eq!(count.0.load(Ordering::SeqCst), 2);
     assert!(handle.is_done());
 }

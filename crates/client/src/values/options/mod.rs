@@ -42,7 +42,7 @@ impl ToArgs for Expiry {
     }
 }
 
-/// Writes a time. A number of whole seconds is sent in seconds, because older servers and the AOF read better that way.
+/// Writes a time. A number of whole seconds is sent in seconds, for older servers, and for readable server logs.
 fn time_argument(request: &mut Request, time: Duration, seconds: &str, milliseconds: &str) {
     if time.subsec_millis() == 0 {
         request.word(seconds).arg(time.as_secs());
