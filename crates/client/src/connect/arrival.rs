@@ -1,9 +1,9 @@
-//! From a stream to a connection that is used: greeted, over the server's Unix socket if that is on this machine and offered,
-//! and through memory if the server shares some.
+//! From a stream to a connection that is ready for use: greeted, over the server's Unix socket if that is on this machine and
+//! offered, and through shared memory if the server hands some out.
 //!
-//! The move is made before any caller uses the connection, so nothing that is above here knows of it. If it does not succeed,
-//! for any reason, the stream over TCP is there, greeted. A stream with TLS stays as it is. On the reactor's thread, as all
-//! connecting code.
+//! The move to the Unix socket is made before any caller uses the connection, so no caller notices it. If it does not
+//! succeed, for any reason, the greeted stream over TCP is used. A stream with TLS stays as it is. On the reactor's thread,
+//! as all connecting code.
 
 use std::time::Duration;
 
@@ -17,10 +17,10 @@ use super::unix_offer::Offer;
 use crate::config::{Config, Endpoint};
 use crate::reactor::task_context::TaskContext;
 
-/// The longest time that the move may take: the server has just answered.
+/// The longest time that the move may take; it is short, because the server has just answered.
 const MOVE_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// Greets the server at the other end, and moves to its Unix socket where it may.
+/// Greets the server at the other end, and moves to its Unix socket if that is offered.
 pub(crate) async fn arrive(
     socket: Socket,
     config: &Config,
@@ -44,7 +44,7 @@ pub(crate) async fn arrive(
     Ok((if shares { share_memory(socket, context, attempt).await? } else { socket }, greeting))
 }
 
-/// Connects to the Unix socket, and greets the server there when it has shown that it is the one at the other end of `tcp`.
+/// Connects to the Unix socket, and greets the server there once it has proved to be the one at the other end of `tcp`.
 async fn follow(
     offer: &Offer,
     tcp: &Socket,

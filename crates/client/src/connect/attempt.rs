@@ -1,7 +1,7 @@
 //! The time that one attempt to connect may take, and its owner's duties during that time.
 //!
 //! Before each of its waits its owner is asked whether the connection is still wanted, and uses the occasion to fail the
-//! commands that timed out. One task has an attempt; the code that it calls decides.
+//! commands that timed out. One task has an attempt; the code that it calls decides how long to wait.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::sys::now;
 
 /// The time that is left of one attempt to connect.
 pub(crate) struct Attempt<'a> {
-    /// None where it may take for ever.
+    /// The deadline; none if the attempt may take for ever.
     deadline: Option<Instant>,
     /// Returns the longest time to wait; none when no handle needs the connection any more.
     tick: &'a mut dyn FnMut() -> Option<Duration>,
@@ -24,8 +24,8 @@ impl<'a> Attempt<'a> {
         Self { deadline: now().checked_add(timeout), tick }
     }
 
-    /// Waits until something happens, for no longer than there is time; or returns the reason not to wait: the attempt timed
-    /// out, or no handle needs the connection.
+    /// Waits until an event arrives, for no longer than the rest of the time. Fails if the attempt has timed out, or no
+    /// handle needs the connection.
     pub(crate) async fn wait(&mut self, context: &TaskContext) -> io::Result<Readiness> {
         self.wait_for(context, Duration::MAX).await
     }
@@ -44,7 +44,7 @@ impl<'a> Attempt<'a> {
         Ok(())
     }
 
-    /// Returns how long to wait now.
+    /// Returns the longest time for the next wait.
     fn slice(&mut self) -> io::Result<Duration> {
         let wanted = (self.tick)().ok_or_else(|| io::Error::other("nobody wants it any more"))?;
         let left = self.left();
@@ -54,8 +54,8 @@ impl<'a> Attempt<'a> {
         Ok(wanted.min(left))
     }
 
-    /// Asks the owner as before a wait, for code that has a part of the time: returns the longest time to wait, or none if no
-    /// handle needs the connection any more.
+    /// Asks the owner as before a wait, for code that waits by itself: returns the longest time to wait, or none if no handle
+    /// needs the connection any more.
     pub(crate) fn tick(&mut self) -> Option<Duration> {
         (self.tick)()
     }

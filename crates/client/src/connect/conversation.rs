@@ -1,8 +1,8 @@
-//! Requests and replies on a socket that no caller uses yet, one after the other, as the reactor's tasks wait.
+//! Requests and replies on a socket that no caller uses yet, one after the other, in a task of the reactor.
 //!
-//! Greetings, and the questions to Sentinels, are short conversations in which each answer decides the next request, so they
+//! Greetings, and the requests to Sentinels, are short conversations in which each answer decides the next request, so they
 //! are written straight down, without the pipe and its slots. The received bytes are foreign: their length is bounded, and so
-//! is the time, by the attempt that it belongs to. On the reactor's thread alone.
+//! is the time, by the attempt that the conversation belongs to. On the reactor's thread alone.
 
 use std::io;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::reactor::task_context::{TaskContext, WatchedStream};
 use crate::request::Request;
 use crate::sys::now;
 
-/// The most received bytes that are no whole reply yet, or not taken.
+/// The largest number of received bytes that are not a whole reply yet, or not taken.
 const REPLY_LENGTH_MAX: usize = 1024 * 1024;
 
 /// Requests and replies on a socket that no caller uses yet.
@@ -33,7 +33,7 @@ pub(crate) struct Conversation<'a, 'b> {
 }
 
 impl<'a, 'b> Conversation<'a, 'b> {
-    /// Creates a conversation in which nothing has been sent yet.
+    /// Begins a conversation on a socket on which nothing has been sent yet.
     pub(crate) fn new(socket: &'a Socket, context: &'a TaskContext, attempt: &'a mut Attempt<'b>) -> io::Result<Self> {
         let watch = context.watch(socket)?;
         Ok(Self { watch, context, attempt, received: Vec::new(), start: 0, scanner: Scanner::new(), has_heard: false })
@@ -89,7 +89,7 @@ impl<'a, 'b> Conversation<'a, 'b> {
         }
     }
 
-    /// Receives the bytes that are there, or waits for some for no longer than this.
+    /// Receives the bytes that have arrived, or waits for some for no longer than this.
     async fn receive(&mut self, time: Duration) -> Result<(), Refusal> {
         let mut room = [0; 4096];
         match self.watch.stream().receive(&mut room) {
@@ -101,7 +101,8 @@ impl<'a, 'b> Conversation<'a, 'b> {
                 if self.received.len() > REPLY_LENGTH_MAX {
                     return Err(no_server(&format!("its greeting is longer than {REPLY_LENGTH_MAX} bytes")));
                 }
-                // A sender without a pause leaves the others their turns, and takes no longer than there is time.
+                // If the server sends without a pause, the other tasks still get their turns, and the attempt still times
+                // out.
                 self.attempt.yield_now(self.context).await?;
                 Ok(())
             }
@@ -143,7 +144,7 @@ fn no_server(why: &str) -> Refusal {
     Refusal::permanent(format!("this is no Redis server: {why}"))
 }
 
-/// Sends all of it.
+/// Sends all of the bytes, with as many waits as that takes.
 pub(crate) async fn send_all(
     watch: &WatchedStream<&Socket>,
     mut rest: &[u8],

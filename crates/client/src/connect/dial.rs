@@ -1,7 +1,7 @@
-//! The way to a server: its names looked up, its addresses tried, a stream that does not block.
+//! Opening a stream to a server: the look-up of its name, the attempts at its addresses, a stream that does not block.
 //!
-//! Several addresses are tried as RFC 8305 has it: one that has not answered for a moment is joined by the next, and the
-//! first that answers is taken. Nothing here blocks: every slow step is waited for as the reactor's tasks wait.
+//! Several addresses are tried as RFC 8305 has it: if one has not answered for a moment, the next is tried beside it, and the
+//! first that answers is taken. Nothing here blocks: every slow step is awaited in a task of the reactor.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -32,10 +32,10 @@ use crate::sys::{now, simulated_stream, stream, timespec};
 /// The time that an address may take before the next one is tried beside it.
 const HEAD_START_MAX: Duration = Duration::from_millis(250);
 
-/// The pause between two tries at a server with a full queue of connections.
+/// The pause between two attempts at a server with a full queue of connections.
 const FULL_QUEUE_PAUSE: Duration = Duration::from_millis(5);
 
-/// The silence after which the kernel asks whether the peer is still there, the pause between two questions, and their
+/// The keepalive settings: the silence after which the kernel probes the peer, the pause between two probes, and their
 /// number.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
 const KEEPALIVE_PAUSE: Duration = Duration::from_secs(1);
@@ -52,7 +52,7 @@ pub(crate) async fn dial(config: &Config, context: &TaskContext, attempt: &mut A
     }
 }
 
-/// Opens a stream to this host, in the way that the configuration says.
+/// Opens a stream to this host, with or without TLS as the configuration says.
 pub(crate) async fn dial_host(
     config: &Config,
     host: &str,
@@ -119,7 +119,7 @@ pub(super) async fn unix(path: &Path, context: &TaskContext, attempt: &mut Attem
         match connect(&stream, &address) {
             Ok(()) => return Ok(stream),
             Err(Errno::INTR) => {}
-            // The server's queue of connections is full, and nothing tells when it no longer is.
+            // The server's queue of connections is full, and the system does not report when it has room again.
             Err(Errno::AGAIN) => _ = attempt.wait_for(context, FULL_QUEUE_PAUSE).await?,
             Err(error) => return Err(error.into()),
         }
@@ -174,7 +174,7 @@ async fn race(addresses: &[SocketAddr], context: &TaskContext, attempt: &mut Att
     }
 }
 
-/// Begins to connect.
+/// Begins to connect, and watches the stream.
 fn begin(address: &SocketAddr, context: &TaskContext) -> io::Result<WatchedStream<OwnedFd>> {
     context.watch(simulated_stream(address).unwrap_or_else(|| connecting(address))?)
 }
@@ -190,7 +190,7 @@ fn connecting(address: &SocketAddr) -> io::Result<OwnedFd> {
     }
 }
 
-/// Takes one of them out that is connected or refused, if one is.
+/// Takes one of the streams out that is connected or refused, if there is one.
 fn settled(racing: &mut Vec<WatchedStream<OwnedFd>>) -> io::Result<Option<io::Result<OwnedFd>>> {
     let mut fds: Vec<PollFd<'_>> = racing.iter().map(|stream| PollFd::new(stream.stream(), PollFlags::OUT)).collect();
     wait_for(&mut fds, Some(&timespec(Duration::ZERO)))?;
@@ -198,14 +198,14 @@ fn settled(racing: &mut Vec<WatchedStream<OwnedFd>>) -> io::Result<Option<io::Re
     drop(fds);
     let watched = racing.swap_remove(index);
     match sockopt::socket_error(watched.stream())? {
-        // Another handle to the same stream, which is watched no longer.
+        // The descriptor is duplicated, because the original is no longer watched when it is dropped.
         Ok(()) => Ok(Some(Ok(watched.stream().try_clone()?))),
         Err(error) => Ok(Some(Err(error.into()))),
     }
 }
 
-/// Makes the kernel notice that a peer's machine is gone without a word. It does not notice a process that has stopped. The
-/// time for which bytes stay unacknowledged is no sign: a server that is busy for long takes none.
+/// Makes the kernel notice that a peer's machine is gone without a word. The kernel does not notice a process that has
+/// stopped. The time for which bytes stay unacknowledged is no sign, because a server that is busy for long reads none.
 fn watch_peer(stream: &impl AsFd) -> io::Result<()> {
     sockopt::set_socket_keepalive(stream, true)?;
     sockopt::set_tcp_keepidle(stream, KEEPALIVE_IDLE)?;

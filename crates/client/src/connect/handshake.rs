@@ -1,10 +1,11 @@
-//! The first words on a fresh connection: the client's identity, the protocol, the database.
+//! The greeting on a fresh connection: the client's identity, the protocol, the database.
 //!
 //! HELLO asks for RESP3; a server that does not know it is greeted again in RESP2. The server is asked how many databases it
-//! has, so that a command for one that does not exist fails by itself: a SELECT that failed on a shared connection would send
-//! the commands behind it to the wrong database. A server that Sentinels have named is asked whether it is a primary at all:
-//! they may not know yet, or no longer. A server on this machine is asked for its Unix socket, if that is wanted. Runs in the
-//! connection's task, before any other code knows the socket; bounded by a deadline.
+//! has, so that a command for a database that does not exist fails by itself: a SELECT that failed on a shared connection
+//! would send the commands behind it to the wrong database. A server that Sentinels have named is asked whether it is a
+//! primary at all: the Sentinels may not know yet, or no longer. A server on this machine is asked for its Unix socket, if
+//! that is wanted. The greeting runs in the connection's task, before any other code knows the socket; it is bounded by a
+//! deadline.
 
 use std::time::Duration;
 
@@ -19,18 +20,18 @@ use crate::config::credentials::Credentials;
 use crate::config::{Config, Endpoint, Protocol};
 use crate::reactor::task_context::TaskContext;
 
-/// Databases that are looked for where the server does not say how many it has.
+/// The largest number of databases that are searched for if the server does not state their number.
 const DATABASES_MAX: u32 = 1 << 20;
 
 /// The data of a server's greeting.
 pub(crate) struct Greeting {
-    /// Databases that exist: those below this number.
+    /// The number of databases of the server.
     pub(crate) databases: u32,
-    /// True if it may be asked whether it is still there.
+    /// True if the server may be sent PING.
     pub(crate) pings: bool,
-    /// True if it speaks RESP3, in which there are messages that answer no request.
+    /// True if the connection speaks RESP3, in which there are messages that answer no request.
     pub(crate) speaks_resp3: bool,
-    /// The time after which other credentials are to be shown, if ever.
+    /// The time after which new credentials are sent, if ever.
     pub(crate) renews_after: Option<Duration>,
 }
 
@@ -42,7 +43,7 @@ pub(crate) struct Introduction<'a> {
     pub(crate) asks_for_offer: bool,
 }
 
-/// Greets the server. Returns its offer with its greeting.
+/// Greets the server. Returns its offer of a Unix socket, if it makes one, with its greeting.
 pub(crate) async fn greet(
     socket: &Socket,
     introduction: &Introduction<'_>,
@@ -59,11 +60,11 @@ pub(crate) async fn greet(
             .await
             .map_err(|refusal| refusal.unless(config.login.provider.is_some()))?;
     }
-    // These go out together, so that a connection costs two round trips.
+    // These requests leave together, so that a connection costs two round trips.
     let database = config.database.to_string();
     conversation.send(&["CLIENT", "SETINFO", "LIB-NAME", "sleeve"]).await?;
     conversation.send(&["CLIENT", "SETINFO", "LIB-VER", env!("CARGO_PKG_VERSION")]).await?;
-    // A server that knows no such option of HELLO says so, with no other effect.
+    // A server that does not know this option of HELLO replies with an error, which has no other effect.
     if asks_for_offer {
         conversation.send(&["HELLO", if greeted { "3" } else { "2" }, "UNIXSOCKET"]).await?;
     }
@@ -74,7 +75,7 @@ pub(crate) async fn greet(
     if is_service {
         conversation.send(&["ROLE"]).await?;
     }
-    // Servers before 7.2 do not want to know which library this is, and that is fine.
+    // Servers before 7.2 refuse the name of the library, which does not matter.
     conversation.reply().await?;
     conversation.reply().await?;
     let offer = if asks_for_offer { Offer::read(&conversation.reply().await?) } else { None };
@@ -82,7 +83,7 @@ pub(crate) async fn greet(
     let selected = conversation.reply().await?;
     let pong = conversation.reply().await?;
     let role = if is_service { Some(conversation.reply().await?) } else { None };
-    // While it loads its data a server answers all of the above as if it were there, and refuses every command after that.
+    // A server that loads its data answers all of the above, and refuses every command after that.
     if pong.starts_with(b"-LOADING") {
         return Err(Refusal::by_server(pong.trim_ascii_end().get(1..).unwrap_or_default()));
     }
@@ -95,16 +96,17 @@ pub(crate) async fn greet(
         return Err(Refusal::by_server(text));
     }
     let databases = match count_of(&configured) {
-        // A cluster node's answer about databases holds for servers outside of a cluster: in a cluster it may have fewer.
+        // A node of a cluster may have fewer databases than its configuration says, so its answer does not count.
         Some(count) if !cluster => count,
-        // In the middle of a long script, which this connection may be there to end, it does not say.
+        // In the middle of a long script the server does not state the number. This connection may be needed to end the
+        // script.
         None if !cluster && configured.starts_with(b"-BUSY") => u32::MAX,
         _ => find_databases(&mut conversation, &database).await?,
     };
     Ok((Greeting { databases, pings: pong.starts_with(b"+PONG"), speaks_resp3: greeted, renews_after }, offer))
 }
 
-/// Asks for RESP3 where that is wanted; the reply, or none from a server that does not know it.
+/// Sends HELLO if RESP3 is wanted. Returns the reply; none from a server that does not know HELLO.
 async fn say_hello(
     conversation: &mut Conversation<'_, '_>,
     introduction: &Introduction<'_>,
@@ -116,7 +118,7 @@ async fn say_hello(
     let reply = conversation.ask(&hello(introduction)).await?;
     match decode(&reply) {
         Ok((Frame::Error(text), _)) if is_unknown(text) => Ok(None),
-        // Another attempt may be given another password.
+        // With a provider, another attempt may have another password.
         Ok((Frame::Error(text), _)) => Err(Refusal::by_server(text).unless(config.login.provider.is_some())),
         Ok((Frame::Map(_) | Frame::Array(_), _)) => Ok(Some(reply)),
         _ => Err(Refusal::permanent("HELLO was answered with another type".to_owned())),
@@ -143,7 +145,7 @@ async fn log_in(conversation: &mut Conversation<'_, '_>, introduction: &Introduc
     if let Some(name) = &introduction.config.name {
         replies.push(conversation.ask(&["CLIENT", "SETNAME", name]).await?);
     }
-    // Any command that needs no key shows whether a password is missing.
+    // A command without a key shows whether a password is missing.
     replies.push(conversation.ask(&["PING"]).await?);
     for reply in replies {
         if let Ok((Frame::Error(text), _)) = decode(&reply) {
@@ -160,7 +162,8 @@ fn count_of(reply: &[u8]) -> Option<u32> {
     std::str::from_utf8(count).ok()?.parse().ok()
 }
 
-/// Returns how many databases there are, found by trying, because asking is not allowed. Ends in database `home`.
+/// Returns the number of databases, found by trying SELECT, because the server does not allow CONFIG. Ends in database
+/// `home`.
 async fn find_databases(conversation: &mut Conversation<'_, '_>, home: &str) -> Result<u32, Refusal> {
     // Database `known` exists and `missing` does not.
     let (mut known, mut missing) = (0u32, 1u32);
@@ -183,7 +186,7 @@ async fn selects(conversation: &mut Conversation<'_, '_>, database: u32) -> Resu
     Ok(conversation.ask(&["SELECT", &database.to_string()]).await? == b"+OK\r\n")
 }
 
-/// Returns the role that a server states; nothing if it does not state one.
+/// Returns the role that a server states; none if it states no role.
 fn role_of(reply: &[u8]) -> Option<&'static str> {
     let (Frame::Array(mut items), _) = decode(reply).ok()? else { return None };
     match items.next()?.ok()? {

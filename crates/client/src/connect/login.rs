@@ -1,8 +1,8 @@
-//! Asking for the credentials that a connection is greeted with, if a provider has them.
+//! Asking a provider for the credentials with which a connection logs in.
 //!
-//! A provider is the application's code and may take its time, so it is asked elsewhere (`questions`); connections that ask
-//! at the same moment get the same answer. It has as much time as a connection may take. A provider that needs more is asked
-//! anew by the next connection that needs credentials, and the call that ends first counts. Any thread may ask.
+//! A provider is the application's code and may take its time, so it is asked on another thread (`questions`); connections
+//! that ask at the same moment get the same answer. It has as much time as a connection may take. A provider that needs more
+//! is asked anew by the next connection that needs credentials, and the call that ends first counts. Any thread may ask.
 
 use std::io;
 use std::time::Duration;
@@ -16,14 +16,14 @@ use crate::reactor::TaskWaker;
 use crate::reactor::task_context::TaskContext;
 use crate::sys::fork::PerProcess;
 
-/// Providers that are asked at the same time at most.
+/// The largest number of providers that are asked at the same time.
 const THREADS_MAX: usize = 16;
 
 static QUESTIONS: PerProcess<Questions<Provider, Credentials>> = PerProcess::new(|| {
     Questions::new("sleeve-credentials", THREADS_MAX, |provider| provider.ask().map_err(io::Error::other))
 });
 
-/// Begins to ask a provider, which has this time.
+/// Begins to ask a provider, which may take this time.
 pub(crate) fn ask(provider: &Provider, waker: TaskWaker, time: Duration) -> io::Result<Answer<Credentials>> {
     QUESTIONS.get().ask(provider, waker, time)
 }

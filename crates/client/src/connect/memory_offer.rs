@@ -12,10 +12,10 @@ use crate::reactor::task_context::TaskContext;
 
 const QUESTION: &[u8] = b"*2\r\n$6\r\nCLIENT\r\n$5\r\nRINGS\r\n";
 
-/// Bytes that a reply may have.
+/// The largest length of the reply, in bytes.
 const REPLY_LENGTH_MAX: usize = 1024;
 
-/// Goes on through memory if the server hands some out.
+/// Continues through shared memory if the server hands some out.
 ///
 /// # Errors
 /// The connection cannot be used any more: it broke, the server did not answer in time, or its reply is no answer.

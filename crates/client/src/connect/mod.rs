@@ -1,5 +1,5 @@
-//! From an endpoint to a connection that has been greeted: names, addresses, TLS, the first words, the move to a Unix socket,
-//! and the Sentinels that are asked first for the place of a service.
+//! From an endpoint to a connection that has been greeted: names, addresses, TLS, the greeting, the move to a Unix socket,
+//! and the Sentinels, which are asked first for the address of a service.
 
 pub(crate) mod arrival;
 pub(crate) mod attempt;

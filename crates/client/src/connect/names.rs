@@ -1,6 +1,6 @@
-//! Looking names up, with all sources that the system has for them.
+//! The look-up of host names, with all sources that the system has for them.
 //!
-//! The system's look-up blocks, and nothing bounds it, so it happens elsewhere (`questions`). Any thread may ask.
+//! The system's look-up blocks, for an unbounded time, so it happens on other threads (`questions`). Any thread may ask.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -10,16 +10,16 @@ use super::questions::{Answer, Questions};
 use crate::reactor::TaskWaker;
 use crate::sys::fork::PerProcess;
 
-/// The most names that are looked up at the same time. A name with servers that do not answer takes half a minute, and is
-/// asked for again and again; so many have to be dead before one that is well waits for them.
+/// The largest number of names that are looked up at the same time. A look-up at name servers that do not answer takes half a
+/// minute, and is repeated again and again. So this many have to be dead before a name with a working server waits for them.
 const THREADS_MAX: usize = 64;
 
 static QUESTIONS: PerProcess<Questions<String, Vec<SocketAddr>>> =
     PerProcess::new(|| Questions::new("sleeve-names", THREADS_MAX, |host| find(host)));
 
-/// Begins to look a name up: its addresses, with no port.
+/// Begins to look a name up. The answer is its addresses, without a port.
 pub(crate) fn look_up(host: &str, task_waker: TaskWaker) -> io::Result<Answer<Vec<SocketAddr>>> {
-    // The system gives up by itself.
+    // The look-up has no timeout here, because the system's own ends it.
     QUESTIONS.get().ask(&host.to_owned(), task_waker, Duration::MAX)
 }
 

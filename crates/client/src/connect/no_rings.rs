@@ -16,22 +16,22 @@ impl Rings {
         Ok((count, None))
     }
 
-    /// Sends.
+    /// Sends bytes: it cannot be called.
     pub(crate) fn send(&self, _bell: impl AsFd, _bytes: &[u8]) -> io::Result<usize> {
         match *self {}
     }
 
-    /// Receives.
+    /// Receives bytes: it cannot be called.
     pub(crate) fn receive(&self, _bell: impl AsFd, _room: &mut [u8], _looks_again: bool) -> io::Result<usize> {
         match *self {}
     }
 
-    /// Returns whether more would be taken.
+    /// Returns whether there is room for bytes: it cannot be called.
     pub(crate) fn has_room(&self) -> bool {
         match *self {}
     }
 
-    /// Looks for a moment whether something comes.
+    /// Waits briefly for bytes: it cannot be called.
     pub(crate) fn await_bytes(&self) -> bool {
         match *self {}
     }

@@ -1,14 +1,16 @@
-//! Questions with answers that take a blocking search of unbounded time: a name, a file.
+//! Questions with answers that take a blocking search of unbounded time: the look-up of a name, the reading of a file, the
+//! call of a provider.
 //!
-//! They have threads of their own, one for each question that is being asked, up to a maximum; a thread ends when there is no
-//! question. A caller that asks a question that is already being looked for gets the same answer; a caller that does not want
-//! to wait any longer leaves. An answer that arrives when all have left is kept for a moment, for a caller that asks again,
-//! and then forgotten, with the question: it may be a secret, or data that an application has captured.
+//! They have threads of their own, one for each question that is being searched for, up to a maximum; a thread ends when
+//! there is no question. A caller that asks a question that is already being searched for gets the same answer; a caller may
+//! stop waiting at any time. An answer that arrives when all its callers have stopped waiting is kept for a moment, for a
+//! caller that asks again, and then forgotten, together with the question: it may be a secret, or data that an application
+//! has captured.
 //!
-//! A thread that has looked for too long is given up: a caller that asks then has another thread look, and gets the answer
-//! that arrives first. It no longer counts among the threads, or a few that hang would keep all others from their answers.
-//! Each thread is given twice the time of the one before, so that few pile up, even if the trouble lasts long. Any thread may
-//! ask.
+//! A thread that searches for too long is given up: for the next caller that asks, another thread searches, and the answer
+//! that arrives first counts. A thread that was given up no longer counts against the maximum; otherwise a few that hang
+//! would keep all other callers from their answers. Each new thread for a question gets twice the time of the one before, so
+//! that few pile up, even if the trouble lasts long. Any thread may ask.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::Hash;
@@ -29,10 +31,10 @@ use crate::sys::{elapsed, now};
 /// connect.
 const KEPT_FOR: Duration = Duration::from_secs(10);
 
-/// The answer that was found, or the reason in words why there is none.
+/// The result of a search: the answer, or the reason in words why there is none.
 type Found<V> = Result<V, (io::ErrorKind, String)>;
 
-/// An answer that comes when the task was woken.
+/// The answer to a question, for a task that is woken when the answer is found.
 pub(crate) struct Answer<V> {
     found: Arc<Mutex<Option<Found<V>>>>,
     task_waker: TaskWaker,
@@ -45,7 +47,7 @@ impl<V> Answer<V> {
         Some(found.map_err(|(kind, why)| io::Error::new(kind, why)))
     }
 
-    /// Waits for it.
+    /// Waits for the answer, within the time of the attempt.
     pub(super) async fn hear(self, post: &TaskContext, attempt: &mut Attempt<'_>) -> io::Result<V> {
         loop {
             if let Some(found) = self.take() {
@@ -55,7 +57,7 @@ impl<V> Answer<V> {
         }
     }
 
-    /// Leaves the answer to the asker.
+    /// Stores the answer, and wakes the asker.
     fn tell(&self, found: &Found<V>)
     where
         V: Clone,
@@ -64,18 +66,18 @@ impl<V> Answer<V> {
         self.task_waker.wake();
     }
 
-    /// Returns a handle for the answering thread.
+    /// Returns a second handle, for the answering thread.
     fn twin(&self) -> Self {
         Self { found: Arc::clone(&self.found), task_waker: self.task_waker }
     }
 
-    /// Returns whether the asker still waits; for the answering thread.
+    /// Returns whether the asker still waits; called by the answering thread.
     fn is_awaited(&self) -> bool {
         Arc::strong_count(&self.found) > 1
     }
 }
 
-/// Questions of one kind.
+/// The questions of one kind, and the threads that search for their answers.
 pub(crate) struct Questions<K, V> {
     /// The name of the threads.
     name: &'static str,
@@ -83,7 +85,7 @@ pub(crate) struct Questions<K, V> {
     find: fn(&K) -> io::Result<V>,
     kept_for: Duration,
     asked: Mutex<Asked<K, V>>,
-    /// Notified when something is asked that the idle thread is to look for.
+    /// The condition variable that is notified when the idle thread has a question to search for.
     came: Condvar,
 }
 
@@ -94,27 +96,27 @@ struct Asked<K, V> {
     waiting: VecDeque<K>,
     /// The number of threads, without those that were given up.
     threads: usize,
-    /// True if one of them waits until the untaken answers are to be forgotten.
+    /// True if one of the threads waits until the untaken answers are to be forgotten.
     is_idle: bool,
-    /// The number of times that a question was taken to be looked for.
+    /// The number of searches that were begun.
     taken: u64,
-    /// The numbers of those searches with threads that were given up.
+    /// The numbers of the searches with threads that were given up.
     given_up: HashSet<u64>,
-    /// Answers that no caller has taken, and until when they are kept.
+    /// The answers that no caller has taken, with the times until which they are kept.
     unheard: HashMap<K, (Found<V>, Instant)>,
 }
 
 /// A question that is not answered yet.
 struct Search<V> {
     askers: Vec<Answer<V>>,
-    /// The number and the time of the last search for it; none while no thread has taken it.
+    /// The number of the last search, and the time at which it began; none while no thread has taken the question.
     taken: Option<(u64, Instant)>,
-    /// The number of threads that were given up over it.
+    /// The number of threads that were given up over this question.
     given_up: u32,
 }
 
 impl<V> Search<V> {
-    /// Returns whether the thread that looks for it has had its time; the first thread is given `time`.
+    /// Returns whether the searching thread has had its time; the first thread gets `time`.
     fn is_overdue(&self, time: Duration) -> bool {
         let time = time.saturating_mul(1 << self.given_up.min(20));
         self.taken.is_some_and(|(_, since)| elapsed(since) > time)
@@ -122,7 +124,7 @@ impl<V> Search<V> {
 }
 
 impl<K: Clone + Eq + Hash + Send, V: Clone + Send> Questions<K, V> {
-    /// Creates the threads' state without any question. `find` looks for an answer.
+    /// Creates the state without any question. `find` searches for an answer.
     pub(crate) fn new(name: &'static str, threads_max: usize, find: fn(&K) -> io::Result<V>) -> Self {
         let (searches, waiting, given_up, unheard) = Default::default();
         let (threads, is_idle, taken) = (0, false, 0);
@@ -130,7 +132,7 @@ impl<K: Clone + Eq + Hash + Send, V: Clone + Send> Questions<K, V> {
         Self { name, threads_max, find, kept_for: KEPT_FOR, asked, came: Condvar::new() }
     }
 
-    /// Begins to look for the answer. A thread that has looked for it for longer than `time` is given up.
+    /// Begins to search for the answer. A thread that has searched for it for longer than `time` is given up.
     pub(crate) fn ask(&'static self, question: &K, task_waker: TaskWaker, time: Duration) -> io::Result<Answer<V>> {
         let answer = Answer { found: Arc::default(), task_waker };
         let mut guard = self.asked.lock();
@@ -174,7 +176,7 @@ impl<K: Clone + Eq + Hash + Send, V: Clone + Send> Questions<K, V> {
         } else if asked.threads < self.threads_max {
             match thread::Builder::new().name(self.name.to_owned()).spawn(move || self.answer_all()) {
                 Ok(_) => asked.threads += 1,
-                // Another thread takes it when it has its own answer.
+                // Another thread takes the question when it has found its own answer.
                 Err(_) if asked.threads > 0 => {}
                 Err(error) => return Err(error),
             }
@@ -182,13 +184,13 @@ impl<K: Clone + Eq + Hash + Send, V: Clone + Send> Questions<K, V> {
         Ok(())
     }
 
-    /// Looks for answers until nothing more is asked.
+    /// Searches for answers until there is no question.
     fn answer_all(&self) {
         let mut asked = self.asked.lock();
         while let Some(question) = self.next(&mut asked) {
             let number = asked.taken;
             asked.taken += 1;
-            // A thread that had been given up has answered it in between.
+            // If there is no such question, a thread that was given up has answered it.
             let Some(search) = asked.searches.get_mut(&question) else { continue };
             search.taken = Some((number, now()));
             let found = MutexGuard::unlocked(&mut asked, || self.find(&question));
@@ -222,7 +224,7 @@ impl<K: Clone + Eq + Hash + Send, V: Clone + Send> Questions<K, V> {
         }
     }
 
-    /// Looks for one answer, however that ends.
+    /// Searches for one answer; a panic counts as an error.
     fn find(&self, question: &K) -> Found<V> {
         match catch_unwind(AssertUnwindSafe(|| (self.find)(question))) {
             Ok(found) => found.map_err(|error| (error.kind(), error.to_string())),
@@ -239,7 +241,7 @@ impl<K: Clone + Eq + Hash + Send, V: Clone + Send> Questions<K, V> {
 mod tests {
     use super::*;
 
-    /// Questions that are answered when the test says so.
+    /// The questions of the test that are not answered until the test releases them.
     static HELD: Mutex<Vec<u32>> = Mutex::new(Vec::new());
     static CHANGED: Condvar = Condvar::new();
 
@@ -296,7 +298,7 @@ mod tests {
         release(11);
         assert_eq!([first, second, third].map(|answer| heard(&answer).expect("it is found")), [11, 11, 13]);
         until(|| questions.asked.lock().is_idle);
-        // An answer for an asker that had left is there at once, and once.
+        // The answer to a question with no waiting asker is kept, and given once.
         assert!(questions.asked.lock().unheard.contains_key(&11));
         let again = ask(11);
         assert_eq!(again.take().expect("it is there").expect_err("nothing").kind(), io::ErrorKind::NotFound);
@@ -325,14 +327,14 @@ mod tests {
         HELD.lock().push(30);
         let first = ask(30, Duration::ZERO);
         until(|| questions.asked.lock().searches.get(&30).is_some_and(|search| search.taken.is_some()));
-        // A patient asker waits with it.
+        // Another asker without a time limit waits for the same search.
         let patient = ask(30, Duration::MAX);
         assert!(questions.asked.lock().given_up.is_empty());
         until(|| {
             drop(ask(30, Duration::from_nanos(1)));
             questions.asked.lock().given_up.len() == 1
         });
-        // Its place is another's.
+        // Another thread has its place among the threads.
         until(|| questions.asked.lock().taken == 2);
         let other = ask(32, Duration::MAX);
         assert!(other.take().is_none() && first.take().is_none());

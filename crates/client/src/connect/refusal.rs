@@ -1,4 +1,4 @@
-//! Why a connection did not come about, and whether to try again. Pure data; any thread.
+//! The reasons why a connection was not made, and whether another attempt makes sense. Pure data; any thread.
 
 use std::io;
 

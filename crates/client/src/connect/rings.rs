@@ -1,8 +1,8 @@
-//! Memory that a server has handed out, and through which bytes go without the kernel (`sleeve-rings`).
+//! The memory that a server has handed out, and through which bytes travel without the kernel (`sleeve-rings`).
 //!
-//! The Unix socket over which it came stays: a byte on it is the server's bell, and its end is the connection's. Code that
-//! waits for the socket waits for both, so nothing above knows of the rings. A reader that reads nothing more leaves the ring
-//! asleep, so that the server rings for later bytes. Any thread.
+//! The Unix socket over which the memory came stays: a byte on it is the server's bell, and its end is the connection's. Code
+//! that waits for the socket waits for both, so no code above knows of the rings. When a reader has read all bytes it marks
+//! its ring as asleep, so that the server rings for later bytes. Any thread.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -18,14 +18,15 @@ use sleeve_rings::side::{Role, ends};
 use crate::sys::SEND_FLAGS;
 use crate::sys::lock::Mutex;
 
-/// The time for which a caller looks for a reply, before the server has to ring: longer than a server looks, which may have
-/// to be woken first.
+/// The longest time for which a caller busy polls for a reply, before the server has to ring. It is longer than the server's
+/// own busy poll, because the server may have to be woken first.
 const LOOK_MAX: Duration = Duration::from_micros(50);
 
 /// The byte of the bell.
 const BELL: &[u8] = b"!";
 
-/// The most bells in a row for which a read looks for received bytes: a server may ring for nothing, and others wait.
+/// The largest number of bells in a row for which a read checks for received bytes: a server may ring without need, and other
+/// connections wait.
 const BELLS_MAX: u32 = 8;
 
 /// Memory that is shared with a server: one ring to it and one from it.
@@ -45,7 +46,7 @@ impl Rings {
         let (count, file) = handover::receive(socket, room)?;
         let rings = file.map(|file| {
             let (writer, mut ring) = ends(Memory::open(&file)?, Role::Client);
-            // No thread reads before bytes have arrived.
+            // No thread reads yet, so the server has to ring for the first bytes.
             ring.fall_asleep().map_err(broken)?;
             let reader = Incoming { ring, patience: Patience::new(LOOK_MAX) };
             io::Result::Ok(Self { writer: Mutex::new(writer), reader: Mutex::new(reader) })
@@ -53,7 +54,7 @@ impl Rings {
         Ok((count, rings.transpose()?))
     }
 
-    /// Writes as much as there is room for.
+    /// Writes as many bytes as there is room for.
     pub(crate) fn send(&self, bell: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
         let mut writer = self.writer.lock();
         let mut count = 0;
@@ -69,13 +70,14 @@ impl Rings {
         if full { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(count) }
     }
 
-    /// Takes the bytes that are there; returns 0 when the server has closed the connection and all have been taken. The
-    /// server rings for the bytes behind them. It need not if bytes were there and the reader looks again before it sleeps.
+    /// Takes the bytes that have arrived; returns 0 when the server has closed the connection and all have been taken. The
+    /// server rings for later bytes. It need not if bytes were taken and the reader checks again before it sleeps
+    /// (`looks_again`).
     pub(crate) fn receive(&self, bell: impl AsFd, room: &mut [u8], looks_again: bool) -> io::Result<usize> {
         let reader = &mut self.reader.lock().ring;
         reader.wake_up();
         if reader.take_ring() {
-            // Bells that are not taken would fill the socket in the end, and none would be heard any more.
+            // Bells that are not taken would in the end fill the socket, and no later bell would arrive.
             _ = take_bells(&bell);
         }
         if looks_again {
@@ -90,9 +92,9 @@ impl Rings {
                 return Ok(count);
             }
             match take_bells(&bell) {
-                // The bytes that were written before the end are there.
+                // The connection has ended; the bytes that were written before are still in the ring.
                 Ok(0) => return take(reader, &bell, room),
-                // The bytes that the bell was rung for are there.
+                // The server has rung, so there are bytes.
                 Ok(_) => {}
                 Err(error) => return Err(error),
             }
@@ -103,17 +105,17 @@ impl Rings {
         }
     }
 
-    /// Returns whether more would be taken now. If not, the server rings when it would.
+    /// Returns whether the ring has room now. If not, the server rings when it has.
     pub(crate) fn has_room(&self) -> bool {
-        // The sender finds a broken ring.
+        // A broken ring counts as room, so that the sender finds the fault.
         !self.writer.lock().wait_for_room().unwrap_or(false)
     }
 
-    /// Looks for a moment whether something comes, where that has been of use; if not, the server rings.
+    /// Busy polls for bytes for a moment, if earlier busy polls were of use. If none arrive, the server rings for them.
     pub(crate) fn await_bytes(&self) -> bool {
         let Incoming { ring, patience } = &mut *self.reader.lock();
         ring.wake_up();
-        // The receiver finds a broken ring.
+        // A broken ring ends the busy poll, so that the receiver finds the fault.
         if let Some(mut watch) = patience.begin() {
             while watch.goes_on() {
                 if ring.has_bytes().unwrap_or(true) {
@@ -126,7 +128,7 @@ impl Rings {
     }
 }
 
-/// Takes all that there is room for. Where that was all there is, the reader sleeps.
+/// Takes as many bytes as there is room for. If no bytes are left, the reader sleeps.
 fn take(reader: &mut Reader<Memory>, bell: impl AsFd, room: &mut [u8]) -> io::Result<usize> {
     let mut count = 0;
     loop {
@@ -137,7 +139,7 @@ fn take(reader: &mut Reader<Memory>, bell: impl AsFd, room: &mut [u8]) -> io::Re
     }
 }
 
-/// Takes as many bytes as there is room for, and rings if the server waits for that.
+/// Takes as many bytes as there is room for, and rings if the server waits for room.
 fn read(reader: &mut Reader<Memory>, bell: impl AsFd, room: &mut [u8]) -> io::Result<usize> {
     let count = reader.read(room).map_err(broken)?;
     if reader.must_ring() {
@@ -152,8 +154,7 @@ fn take_bells(bell: impl AsFd) -> io::Result<usize> {
     Ok(count)
 }
 
-/// Rings. If the socket takes nothing more, the server has enough bells that it has not heard. If it has ended, the reader is
-/// told.
+/// Rings. If the socket is full, the server has enough bells that it has not taken. If it has ended, the reader finds that.
 fn ring(bell: impl AsFd) {
     _ = send(bell, BELL, SEND_FLAGS);
 }

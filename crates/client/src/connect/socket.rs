@@ -1,7 +1,7 @@
 //! A stream to a server, TCP or Unix.
 //!
-//! With `dial`, `rings`, `tls_session`, `reactor` and `sys` the only room that makes system calls. Nothing here blocks except
-//! the wait of a caller that reads for itself, which is bounded by a time. Any thread.
+//! This module, `dial`, `rings`, `tls_session`, `reactor` and `sys` make all system calls of the client. Nothing here blocks
+//! except the wait of a caller that reads by itself, which is bounded by a time. Any thread.
 
 use std::io;
 use std::net::SocketAddr;
@@ -23,24 +23,25 @@ use crate::sys::{Event, SEND_FLAGS, timespec};
 /// A connected stream that never blocks.
 pub(crate) struct Socket {
     fd: OwnedFd,
-    /// The TLS session, with the waker of the task that sends the bytes that wait for room.
+    /// The TLS session, with the waker of the task that sends the encrypted bytes that wait for room.
     tls_session: Option<(TlsSession, TaskWaker)>,
-    /// Memory that is shared with the server, through which all goes that is not TLS: the stream is its bell.
+    /// The memory that is shared with the server, through which all bytes travel if there is no TLS; the stream is then its
+    /// bell.
     rings: Option<Rings>,
 }
 
 impl Socket {
-    /// Creates a stream that does not block, with TLS or without; the waker is that of the task which waits for it.
+    /// Creates a stream that does not block, with or without TLS; the waker is that of the task that waits for the stream.
     pub(crate) fn new(fd: OwnedFd, tls_session: Option<(TlsSession, TaskWaker)>) -> Self {
         Self { fd, tls_session, rings: None }
     }
 
-    /// Returns the same stream with the memory that the server has handed out over it.
+    /// Returns the same stream with the shared memory that the server has handed out over it.
     pub(crate) fn with(self, rings: Rings) -> Self {
         Self { rings: Some(rings), ..self }
     }
 
-    /// Sends as much as the kernel takes now.
+    /// Sends as many bytes as the kernel takes now.
     pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         if let Some(rings) = &self.rings {
             return rings.send(&self.fd, bytes);
@@ -55,12 +56,12 @@ impl Socket {
         Ok(rustix::io::retry_on_intr(|| rustix::net::send(&self.fd, bytes, SEND_FLAGS))?)
     }
 
-    /// Receives the bytes that are there now; returns 0 when the peer has closed.
+    /// Receives the bytes that have arrived; returns 0 if the peer has closed the stream.
     pub(crate) fn receive(&self, room: &mut [u8]) -> io::Result<usize> {
         self.receive_between(room, false)
     }
 
-    /// Receives as `receive` does. If the thread looks again before it sleeps, by `wait`, it need not be notified of bytes
+    /// Receives as `receive` does. If the thread checks again before it sleeps, by `wait`, it need not be notified of bytes
     /// until then.
     pub(crate) fn receive_between(&self, room: &mut [u8], looks_again: bool) -> io::Result<usize> {
         if let Some(rings) = &self.rings {
@@ -73,30 +74,30 @@ impl Socket {
         Ok(count)
     }
 
-    /// Returns whether all goes through memory, so that to send costs no system call.
+    /// Returns whether all bytes travel through shared memory, so that sending costs no system call.
     pub(crate) fn shares_memory(&self) -> bool {
         self.rings.is_some()
     }
 
-    /// Sends the bytes that TLS has encrypted and the kernel did not take, if it does now.
+    /// Sends the bytes that TLS has encrypted and the kernel has not taken, as far as it takes them now.
     pub(crate) fn flush(&self) -> io::Result<()> {
         self.tls_session.as_ref().map_or(Ok(()), |(tls_session, _)| tls_session.flush(&self.fd))
     }
 
     /// Ends both directions, so that every waiter on the stream is notified.
     pub(crate) fn shut(&self) {
-        // It fails only when the peer was faster, which has the wanted effect.
+        // The call fails only if the peer has closed the stream first, which has the wanted effect.
         let _ = rustix::net::shutdown(&self.fd, Shutdown::Both);
     }
 
-    /// Returns whether it is a stream over TCP without TLS. A broken one has no peer any more, so its own address is asked
-    /// for.
+    /// Returns whether it is a stream over TCP without TLS. A broken stream has no peer address any more, so its own address
+    /// is checked.
     pub(crate) fn is_plain_tcp(&self) -> bool {
         self.tls_session.is_none() && getsockname(&self.fd).is_ok_and(|address| SocketAddr::try_from(address).is_ok())
     }
 
-    /// Returns whether it has no TLS and both of its ends are at one address, so that the other is likely to be on this
-    /// machine.
+    /// Returns whether it has no TLS and both of its ends have the same IP address, so that the server is likely to be on
+    /// this machine.
     pub(crate) fn is_plain_and_local(&self) -> bool {
         self.tls_session.is_none() && self.addresses().is_some_and(|(own, peer)| own.ip() == peer.ip())
     }
@@ -112,13 +113,13 @@ impl Socket {
         self.tls_session.as_ref().is_some_and(|(tls_session, _)| tls_session.has_residue())
     }
 
-    /// Returns whether a send that took less than all did so because the kernel takes no more now: TLS takes no more than it
-    /// encrypts at a time.
+    /// Returns whether a send that took fewer bytes than given did so because the kernel is full. (TLS takes no more than it
+    /// encrypts at a time.)
     pub(crate) fn was_full(&self) -> bool {
         self.tls_session.as_ref().is_none_or(|(tls_session, _)| tls_session.has_residue())
     }
 
-    /// Returns whether the kernel would take more now. If not, it reports when it does.
+    /// Returns whether the kernel takes more bytes now. If not, it reports when it does.
     pub(crate) fn has_room(&self) -> bool {
         if let Some(rings) = &self.rings {
             return rings.has_room();
@@ -127,7 +128,7 @@ impl Socket {
         wait_for(&mut fds, Some(&timespec(Duration::ZERO))).is_err() || !fds[0].revents().is_empty()
     }
 
-    /// Sleeps until there is something to read, the event is raised, or the timeout has passed.
+    /// Sleeps until there are bytes to read, the event is raised, or the timeout has passed.
     pub(crate) fn wait(&self, event: &Event, timeout: Duration) -> io::Result<Readiness> {
         if self.rings.as_ref().is_some_and(Rings::await_bytes) {
             return Ok(Readiness { readable: true, ..Readiness::default() });
@@ -151,7 +152,7 @@ impl AsFd for Socket {
 
 pub(crate) fn wait_for(fds: &mut [PollFd<'_>], timeout: Option<&Timespec>) -> io::Result<()> {
     match poll(fds, timeout) {
-        // An interrupted wait is one that ended early; its owner looks again.
+        // An interrupted wait has ended early; its owner checks again.
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),
     }

@@ -1,9 +1,9 @@
 //! TLS around a stream: sent bytes are encrypted on the way out, received bytes decrypted on the way in.
 //!
-//! A [`TlsSession`] stands beside a connected stream and is handed it with each call. It never blocks, whether the stream
-//! does or not. Once bytes are encrypted they have to leave, so those that the kernel does not take stay here as residue: the
-//! next call sends it first, and a waiter for the stream asks for room while there is some. Any thread; one call at a time
-//! gets through.
+//! A [`TlsSession`] stands beside a connected stream, which is passed to each of its calls. It never blocks, whether the
+//! stream does or not. Once bytes are encrypted they have to leave, so those that the kernel does not take stay here as
+//! residue. The next call sends it first, and while there is some, a task that waits for the stream also waits for room. Any
+//! thread; one call at a time proceeds.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -29,9 +29,9 @@ use crate::sys::{SEND_FLAGS, now, timespec};
 #[derive(Debug)]
 pub struct TlsSession {
     state: Mutex<TlsBuffers>,
-    /// Encrypted bytes wait for room.
+    /// True while encrypted bytes wait for room.
     residue: AtomicBool,
-    /// Decrypted bytes wait to be taken.
+    /// True while decrypted bytes wait to be taken.
     plain: AtomicBool,
 }
 
@@ -41,7 +41,7 @@ struct TlsBuffers {
     /// Encrypted bytes; `sent` of them have left.
     sealed: Vec<u8>,
     sent: usize,
-    /// The bytes of the last receive: `filled` bytes, of which `fed` have gone to the connection.
+    /// The bytes of the last receive: `filled` bytes, of which `fed` were passed to the TLS library.
     arrived: Box<[u8]>,
     filled: usize,
     fed: usize,
@@ -49,9 +49,9 @@ struct TlsBuffers {
     has_heard: bool,
 }
 
-/// Plain bytes that are encrypted at a time.
+/// The number of plain bytes that are encrypted at a time.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// Bytes that one receive takes at most: a record and its head.
+/// The largest number of bytes that one receive takes: a record with its header.
 const ARRIVED_BYTES: usize = 17 * 1024;
 
 impl TlsSession {
@@ -68,7 +68,7 @@ impl TlsSession {
         handshake.finish(stream)
     }
 
-    /// Encrypts and sends; returns how many of the bytes are on their way.
+    /// Encrypts and sends; returns the number of bytes that are on their way.
     ///
     /// # Errors
     /// `WouldBlock` while earlier bytes wait for room, or the error of the stream.
@@ -80,13 +80,13 @@ impl TlsSession {
         let count = bytes.len().min(CHUNK_BYTES);
         state.connection.writer().write_all(bytes.get(..count).unwrap_or_default())?;
         state.collect()?;
-        // Some of it may have left before the stream failed, so all of it counts as if it had: the next sender, or reader,
+        // Some of the bytes may have left before the stream failed, so all of them count as sent: the next send, or receive,
         // gets the error.
         _ = self.push(state, &stream);
         Ok(count)
     }
 
-    /// Sends the bytes that wait for room, if there is some now.
+    /// Sends the encrypted bytes that wait for room, as far as there is room now.
     ///
     /// # Errors
     /// Those of the stream.
@@ -97,7 +97,7 @@ impl TlsSession {
         Ok(())
     }
 
-    /// Sends and waits until all of it has left; for streams with an owner that waits for nothing else.
+    /// Sends and waits until all bytes have left; for streams with an owner that waits for nothing else.
     ///
     /// # Errors
     /// Those of the stream.
@@ -114,11 +114,11 @@ impl TlsSession {
         Ok(())
     }
 
-    /// Decrypts the bytes that are there; returns 0 when the peer has closed. A room that is not filled leaves nothing
-    /// behind.
+    /// Decrypts the bytes that have arrived; returns 0 if the peer has closed the stream. If the room is not filled, no
+    /// decrypted bytes are left.
     ///
     /// # Errors
-    /// `WouldBlock` when nothing is there, or the error of the stream, or the fault in the received bytes.
+    /// `WouldBlock` if no bytes have arrived, or the error of the stream, or the fault in the received bytes.
     pub fn receive(&self, stream: impl AsFd, room: &mut [u8]) -> io::Result<usize> {
         let state = &mut *self.state.lock();
         let mut count = 0;
@@ -157,7 +157,7 @@ impl TlsSession {
         self.residue.load(Ordering::Relaxed)
     }
 
-    /// Returns whether decrypted bytes may wait to be taken: they are in no stream any more.
+    /// Returns whether decrypted bytes may wait to be taken: they are in this session, not in the stream.
     pub fn has_plain(&self) -> bool {
         self.plain.load(Ordering::Relaxed)
     }
@@ -169,21 +169,21 @@ impl TlsSession {
     }
 }
 
-/// Connections for which files are read at the same time at most, each with other files. A file may stand on a disk that
-/// does not answer.
+/// The largest number of connections with files that are read at the same time, each with other files. A file may be on a
+/// disk that does not answer.
 const THREADS_MAX: usize = 16;
 
-/// Begins to read the files that a handshake takes, for callers that must not block. All that ask while they are read get the
-/// same.
+/// Begins to read the files that a handshake needs, for callers that must not block. All callers that ask while they are read
+/// get the same answer.
 pub(crate) fn read_files(tls: &Tls, task_waker: TaskWaker) -> io::Result<Answer<Arc<ClientConfig>>> {
     static QUESTIONS: PerProcess<Questions<Tls, Arc<ClientConfig>>> =
         PerProcess::new(|| Questions::new("sleeve-files", THREADS_MAX, Tls::client_config));
-    // Files that hang now hang again.
+    // A second attempt to read files that hang would hang as well, so there is no timeout.
     QUESTIONS.get().ask(tls, task_waker, Duration::MAX)
 }
 
-/// Reads the files that a handshake takes on a thread of its own, for a caller that blocks: a FIFO without a writer, or a disk
-/// that does not answer, must not hold it up beyond the deadline.
+/// Reads the files that a handshake needs on a thread of its own, for a caller that blocks: a FIFO without a writer, or a
+/// disk that does not answer, must not hold it up beyond the deadline.
 fn read_files_until(tls: &Tls, deadline: Instant) -> io::Result<Arc<ClientConfig>> {
     let (sender, receiver) = mpsc::sync_channel(1);
     let tls = tls.clone();
@@ -199,7 +199,7 @@ pub(crate) struct Handshake {
 }
 
 impl Handshake {
-    /// Begins with the content of the files; nothing is sent yet.
+    /// Begins a handshake with the content of the files; nothing is sent yet.
     pub(crate) fn new(tls: &Tls, files: Arc<ClientConfig>, host: &str) -> io::Result<Self> {
         let connection = ClientConnection::new(files, tls.name_of(host)?).map_err(io::Error::other)?;
         let arrived = vec![0; ARRIVED_BYTES].into_boxed_slice();
@@ -209,7 +209,8 @@ impl Handshake {
         Ok(Self { state })
     }
 
-    /// Goes as far as the stream does without waiting. Returns the readiness to wait for, or nothing when it is done.
+    /// Proceeds as far as possible without waiting for the stream. Returns the readiness to wait for; none if the handshake
+    /// has ended.
     pub(crate) fn proceed(&mut self, stream: impl AsFd) -> io::Result<Option<PollFlags>> {
         let state = &mut self.state;
         while state.connection.is_handshaking() {
@@ -232,7 +233,7 @@ impl Handshake {
         Ok(None)
     }
 
-    /// Returns the stream's TLS session, when it is done.
+    /// Returns the stream's TLS session, after the handshake.
     pub(crate) fn finish(mut self, stream: impl AsFd) -> io::Result<TlsSession> {
         self.state.collect()?;
         let (residue, plain) = (AtomicBool::new(true), AtomicBool::new(true));
@@ -245,19 +246,19 @@ impl Handshake {
 #[derive(PartialEq, Eq)]
 enum Flushed {
     All,
-    /// The kernel takes no more now.
+    /// The kernel takes no more bytes now.
     Full,
 }
 
 #[derive(PartialEq, Eq)]
 enum Arrived {
     Bytes,
-    /// The peer has closed.
+    /// The peer has closed the stream.
     End,
 }
 
 impl TlsBuffers {
-    /// Takes the bytes that the connection has to send.
+    /// Takes the encrypted bytes that the TLS library has to send.
     fn collect(&mut self) -> io::Result<()> {
         while self.connection.wants_write() {
             self.connection.write_tls(&mut self.sealed)?;
@@ -280,8 +281,8 @@ impl TlsBuffers {
         Ok(Flushed::All)
     }
 
-    /// Gives the connection some of the received bytes, and receives more first if it has all of them. The bytes that it
-    /// decrypts are to be taken before the next call: it keeps little more than one record.
+    /// Passes some of the received bytes to the TLS library, and receives more first if it has all of them. The caller takes
+    /// the decrypted bytes before the next call: the library keeps little more than one record.
     fn arrive(&mut self, stream: impl AsFd) -> io::Result<Arrived> {
         if self.fed == self.filled {
             let flags = RecvFlags::DONTWAIT;
@@ -298,7 +299,7 @@ impl TlsBuffers {
             if let Some(first) = first.filter(|first| !TLS_RECORDS.contains(first)) {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, no_tls(first, self.arrived.get(..self.filled))));
             }
-            // The server is told why, if it still listens; our own reason is the one to report.
+            // The alert tells the server the reason, if it still reads; the error to report is our own.
             _ = self.collect();
             _ = self.flush(&stream);
             return Err(io::Error::new(io::ErrorKind::InvalidData, error));
@@ -307,8 +308,8 @@ impl TlsBuffers {
         Ok(Arrived::Bytes)
     }
 
-    /// Returns the error if the server has closed it during the handshake. A server that does not speak TLS may do so without
-    /// a word.
+    /// Returns the error for a server that has closed the stream during the handshake. A server that does not speak TLS may
+    /// do so without a word.
     fn hung_up(&self, error: Option<io::Error>) -> io::Error {
         let mut message = "the server closed it during the handshake".to_owned();
         message.extend(error.iter().map(|error| format!(" ({error})")));
@@ -322,7 +323,7 @@ impl TlsBuffers {
 /// The possible first bytes of a TLS record (RFC 8446, section 5.1).
 const TLS_RECORDS: std::ops::RangeInclusive<u8> = 0x14..=0x17;
 
-/// Bytes of a foreign answer that an error shows.
+/// The largest number of bytes of a foreign answer that an error shows.
 const SHOWN_MAX: usize = 80;
 
 /// Returns the error text for a server that answers a handshake with something other than TLS.

@@ -1,16 +1,16 @@
-//! A server's offer to come over its Unix socket: read, and checked before any secret is shown there.
+//! A server's offer of its Unix socket: read, and checked before any secret is sent there.
 //!
-//! The process that listens at the path that a server names need not be that server: the path may lead elsewhere here than
-//! there, in another container for one, and any process may listen at a path of its own. And a server that is not to be
-//! trusted may name the socket of another process, so that the client shows that one its password, or works on its data. So
-//! two are asked first:
+//! The process that listens at the path that a server names need not be that server. The path may lead to another place on
+//! this machine than on the server's, for example in another container, and any process may listen at a path of its own. And
+//! a server that is not to be trusted may name the socket of another process, so that the client sends that process its
+//! password, or works on its data. So two parties are asked first:
 //!
 //! - **The kernel**: is the process that listens at the path the one that the offer names, in the same running kernel and the
-//!   same namespace of processes? If not, not a byte is sent.
-//! - **The process itself**: the client shows the ticket of the offer and nothing else. An answer counts if it has the proof
+//!   same namespace of process ids? If not, not a byte is sent.
+//! - **The process itself**: the client sends the ticket of the offer and nothing else. An answer counts if it has the proof
 //!   of the offer, which no other process can know, and the addresses of both ends of the very connection over which the
-//!   offer came. A process that only passes on the offer of another server has a connection of its own to that, with other
-//!   addresses.
+//!   offer came. A process that only passes on the offer of another server has a connection of its own to that server, with
+//!   other addresses.
 //!
 //! Only then the client logs in there. On the reactor's thread, as all connecting code.
 
@@ -33,28 +33,28 @@ use crate::sys;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Offer {
     path: PathBuf,
-    /// The running kernel that the server is on, and the namespace of its process's number.
+    /// The identity of the running kernel that the server is on, and below it the namespace of its process id.
     boot: String,
     processes: String,
     process: u32,
     ticket: Ticket,
-    /// The proof that the server shows over the socket.
+    /// The proof that the server sends over the Unix socket.
     proof: String,
 }
 
-/// The data that shows over the Unix socket that it was offered.
+/// The data with which the client shows, over the Unix socket, that the socket was offered to it.
 #[derive(Debug, PartialEq, Eq)]
 struct Ticket {
-    /// The client to which it was given, as the server counts them.
+    /// The client id to which the ticket was given.
     client: String,
     text: String,
 }
 
-/// Digits of a ticket, and of a proof.
+/// The number of digits of a ticket, and of a proof.
 const SECRET_LENGTH: usize = 32;
 
 impl Offer {
-    /// Reads the reply of HELLO; none where nothing is offered.
+    /// Reads the offer from the reply of HELLO; none if the server offers nothing.
     pub(crate) fn read(hello: &[u8]) -> Option<Self> {
         let (Frame::Map(fields) | Frame::Array(fields), _) = decode(hello).ok()? else { return None };
         let (Frame::Map(offer) | Frame::Array(offer)) = field(fields, b"unix-socket")? else { return None };
@@ -74,7 +74,8 @@ impl Offer {
     /// Connects to the socket, and ensures that the listener there is the server at the other end of `tcp`.
     ///
     /// # Errors
-    /// It is on another machine or in another container, it is not to be reached from here, or another process listens there.
+    /// The server is on another machine or in another container, the socket cannot be reached from here, or another process
+    /// listens there.
     pub(crate) async fn dial(
         &self,
         tcp: &Socket,
@@ -96,8 +97,8 @@ impl Offer {
         if self.is_proven_by(&answer, ends, &network) { Ok(socket) } else { Err(elsewhere("another server is there")) }
     }
 
-    /// Returns whether this answer comes from the server at the other end of a connection with these addresses, its own
-    /// first.
+    /// Returns whether this answer comes from the server at the other end of a connection with these addresses, the client's
+    /// own first.
     fn is_proven_by(&self, answer: &[u8], (own, peer): (SocketAddr, SocketAddr), network: &str) -> bool {
         let Ok((Frame::Array(words), _)) = decode(answer) else { return false };
         let words: Option<Vec<&str>> = words.take(5).map(|word| word.ok().and_then(as_text)).collect();
@@ -107,7 +108,7 @@ impl Offer {
     }
 }
 
-/// Returns the address without the form that one of IPv4 has on a socket of IPv6.
+/// Returns an address of IPv4 in the form of IPv4, even if it is from a socket of IPv6.
 fn canonical(address: SocketAddr) -> SocketAddr {
     (address.ip().to_canonical(), address.port()).into()
 }

@@ -1,4 +1,4 @@
-//! The questions to a Sentinel, and to the server that it names. The answers of either are foreign, and may be anything.
+//! The requests to a Sentinel, and to the server that it names. The answers of both are foreign, and may be anything.
 
 use sleeve_wire::frame::{Frame, Items, decode};
 
@@ -13,12 +13,12 @@ use crate::connect::refusal::Refusal;
 use crate::connect::socket::Socket;
 use crate::reactor::task_context::TaskContext;
 
-/// The channel on which a Sentinel says that a primary is elsewhere.
+/// The channel on which a Sentinel announces a new primary.
 pub(super) const SWITCH: &str = "+switch-master";
 
 /// A Sentinel's answer about a service.
 pub(super) struct ServiceReply {
-    /// None where it knows no service of this name.
+    /// The address of the primary; none if the Sentinel knows no service of this name.
     pub(super) primary: Option<Address>,
     /// The service's other Sentinels.
     pub(super) others: Vec<Address>,
@@ -34,7 +34,7 @@ pub(super) async fn ask(
 ) -> Result<ServiceReply, Refusal> {
     let socket = dial_host(config, &sentinel.host, sentinel.port, context, attempt).await?;
     let mut conversation = Conversation::new(&socket, context, attempt)?;
-    // All go out together.
+    // All requests leave together.
     let has_password = log_in(&mut conversation, config).await?;
     conversation.send(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", service]).await?;
     conversation.send(&["SENTINEL", "SENTINELS", service]).await?;
@@ -45,7 +45,7 @@ pub(super) async fn ask(
     Ok(ServiceReply { primary, others: read_others(&conversation.reply().await?) })
 }
 
-/// Asks a Sentinel which replicas a service has.
+/// Asks a Sentinel for the replicas of a service.
 pub(super) async fn ask_for_replicas(
     sentinel: &Address,
     service: &str,
@@ -65,7 +65,7 @@ pub(super) async fn ask_for_replicas(
     Ok(read_others(&reply))
 }
 
-/// Sends a Sentinel the password that is for Sentinels. Whether there is one, to which there will be a reply.
+/// Sends a Sentinel the password that is for Sentinels. Returns whether there is one, so that a reply follows.
 pub(super) async fn log_in(conversation: &mut Conversation<'_, '_>, config: &Config) -> Result<bool, Refusal> {
     let Some(password) = &config.sentinel_login.password else { return Ok(false) };
     let user = config.sentinel_login.user.as_deref();
@@ -74,7 +74,7 @@ pub(super) async fn log_in(conversation: &mut Conversation<'_, '_>, config: &Con
     Ok(true)
 }
 
-/// Fails where a Sentinel has answered with an error.
+/// Fails if a Sentinel has answered with an error.
 pub(super) fn check(reply: &[u8]) -> Result<(), Refusal> {
     match decode(reply) {
         Ok((Frame::Error(text), _)) => Err(Refusal::by_server(text)),
@@ -105,8 +105,8 @@ fn read_primary(reply: &[u8]) -> Result<Option<Address>, Refusal> {
     }
 }
 
-/// Addresses that one answer may name: more than any service has of Sentinels or of replicas, to each of which there may be a
-/// connection.
+/// The largest number of addresses that one answer may name: more than any service has of Sentinels or of replicas. The
+/// client may connect to each of them.
 const ADDRESSES_MAX: usize = 256;
 
 /// Reads addresses in a list of lists of fields; an element that is no address is skipped.
@@ -128,7 +128,7 @@ fn read_row(row: Frame<'_>) -> Option<Address> {
     address(host?, port?)
 }
 
-/// Returns the next of them, if it is a string.
+/// Returns the next word, if it is a string.
 fn word<'a>(words: &mut Items<'a>) -> Option<&'a [u8]> {
     match words.next()?.ok()? {
         Frame::Bulk(word) => Some(word),
@@ -147,7 +147,7 @@ pub(super) fn read_switch(message: &[u8], service: &str) -> Option<Address> {
     if word(&mut words)? != b"message" || word(&mut words)? != SWITCH.as_bytes() {
         return None;
     }
-    // The service, the old address and port, the new address and port.
+    // The message has the service, the old address and port, and the new address and port.
     let mut words = word(&mut words)?.split(|&byte| byte == b' ');
     let (name, _, _) = (words.next()?, words.next()?, words.next()?);
     if name != service.as_bytes() { None } else { address(words.next()?, words.next()?) }

@@ -1,9 +1,9 @@
 //! From an endpoint to a connection that has been greeted, also if Sentinels have to be asked first.
 //!
 //! The Sentinels are asked one after the other, the last one that answered first, until one of them names a server that can
-//! be reached and says itself that it is a primary. Each of them, and each server, has a share of the time that is left, so
-//! that one that does not answer leaves some for the others. The search ends as soon as the task is notified that the primary
-//! is elsewhere. On the reactor's thread, as all connecting code.
+//! be reached and itself says that it is a primary. Each of them, and each server, has a share of the time that is left, so
+//! that one that does not answer leaves some for the others. The search ends as soon as the task is notified of another
+//! primary. On the reactor's thread, as all connecting code.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::connect::refusal::Refusal;
 use crate::connect::socket::Socket;
 use crate::reactor::task_context::TaskContext;
 
-/// The time that a Sentinel may take to answer before the next is asked.
+/// The time that a Sentinel may take to answer before the next one is asked.
 pub(super) const SENTINEL_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Connects to the server, or to the primary of the service, and greets it.
@@ -64,16 +64,16 @@ struct Search<'a> {
     follower: &'a Follower,
     config: &'a Config,
     context: &'a TaskContext,
-    /// The result of each of the Sentinels.
+    /// The result of each Sentinel that was asked, for the error.
     said: Vec<String>,
-    /// The servers that were named, and were no use.
+    /// The servers that were named, and could not be used.
     tried: Vec<Address>,
-    /// True if none of the answers will change by itself.
+    /// True if no later attempt would get another answer.
     is_hopeless: bool,
 }
 
 impl Search<'_> {
-    /// Looks for the primary, and again if it turns out to be elsewhere during the search.
+    /// Searches for the primary, and again if another primary is announced during the search.
     async fn run(mut self, attempt: &mut Attempt<'_>) -> Result<(Arc<Socket>, Greeting), Refusal> {
         loop {
             self.follower.set_out();
@@ -91,12 +91,12 @@ impl Search<'_> {
         let service = &self.follower.service;
         let mut asked: Vec<Address> = Vec::new();
         while !self.follower.has_moved() {
-            // A Sentinel that has answered may have named others.
+            // A Sentinel that has answered may have named further Sentinels.
             let unasked: Vec<_> = service.sentinels().into_iter().filter(|one| !asked.contains(one)).collect();
             let sentinel = unasked.first()?;
             let parts = u32::try_from(unasked.len()).unwrap_or(u32::MAX).saturating_add(1);
             if let Some(place) = self.ask(sentinel, attempt.left() / parts, attempt).await {
-                // A wait for a server that is gone lasts no longer than until that is announced.
+                // With the watch, a wait for a server that is no primary any more ends as soon as the new one is announced.
                 watch::start(service, self.config, sentinel);
                 let reached = self.try_place(&place, sentinel, attempt.left() / (parts - 1), attempt).await;
                 if reached.is_some() {
@@ -109,7 +109,7 @@ impl Search<'_> {
         None
     }
 
-    /// Asks a Sentinel where the primary is, for at most this long.
+    /// Asks a Sentinel for the primary's address, for at most this long.
     async fn ask(&mut self, sentinel: &Address, time: Duration, attempt: &mut Attempt<'_>) -> Option<Address> {
         let service = &self.follower.service;
         let (config, context) = (self.config, self.context);
@@ -157,7 +157,7 @@ impl Search<'_> {
         }
     }
 
-    /// Spends at most this much of an attempt, and no more of it once the primary is known to be elsewhere.
+    /// Runs a part of an attempt for at most this long, and ends it early if another primary is announced.
     async fn spend<R>(
         &self,
         time: Duration,

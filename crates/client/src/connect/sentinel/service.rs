@@ -1,9 +1,9 @@
-//! The knowledge of a service that the connections of one client share: its Sentinels, the place of its primary, and the
+//! The knowledge of a service that the connections of one client share: its Sentinels, the address of its primary, and the
 //! tasks to notify when that changes.
 //!
-//! Each connection's task follows it for as long as it lives. A task that learns of another primary tells all the others:
-//! their sockets are shut, so that they find their connections at an end, and their tasks are woken, so that none waits for a
-//! server that is no primary any more. Nothing on the way of a command looks at any of this. Any thread; one short lock.
+//! Each connection's task follows the service for as long as it lives. A task that learns of another primary notifies all the
+//! others. Their sockets are shut, so that they find their connections at an end. Their tasks are woken, so that none waits
+//! for a server that is no primary any more. No command takes the lock of this state. Any thread; one short lock.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use crate::connect::socket::Socket;
 use crate::reactor::TaskWaker;
 use crate::sys::lock::Mutex;
 
-/// Sentinels that are kept beside those of the configuration.
+/// The largest number of Sentinels that are kept in addition to those of the configuration.
 const LEARNED_MAX: usize = 32;
 
 /// The address of a listening server.
@@ -33,7 +33,7 @@ impl fmt::Display for Address {
 
 /// The known state of a service.
 pub(crate) struct Service {
-    /// The name that its Sentinels use for it.
+    /// The Sentinels' name of the service.
     pub(super) name: String,
     configured: Vec<Address>,
     state: Mutex<KnownService>,
@@ -49,13 +49,13 @@ struct KnownService {
     watch: Option<TaskWaker>,
 }
 
-/// A connection's task, as far as it is to be told.
+/// A connection's task that follows the service.
 struct Member {
     task_waker: TaskWaker,
-    /// The server to which it is connected, or about to be, or was last.
+    /// The server to which the task is connected, is connecting, or was connected last.
     place: Mutex<Option<Address>>,
     socket: Mutex<Weak<Socket>>,
-    /// The primary is elsewhere than where it was looked for.
+    /// True if the primary is no longer at that address.
     has_moved: AtomicBool,
 }
 
@@ -82,7 +82,7 @@ impl Service {
         Follower { service: Arc::clone(self), member }
     }
 
-    /// Its Sentinels, in the order in which they are asked.
+    /// Returns the service's Sentinels, in the order in which they are asked.
     pub(super) fn sentinels(&self) -> Vec<Address> {
         self.state.lock().sentinels.clone()
     }
@@ -95,14 +95,14 @@ impl Service {
         next.unwrap_or(sentinel).clone()
     }
 
-    /// This Sentinel has led to the primary: it is asked first from now on.
+    /// Notes that this Sentinel has led to the primary: it is asked first from now on.
     pub(super) fn prefer(&self, sentinel: &Address) {
         let mut state = self.state.lock();
         state.sentinels.retain(|other| other != sentinel);
         state.sentinels.insert(0, sentinel.clone());
     }
 
-    /// Takes the other Sentinels that one has named: a Sentinel that is in neither list any more is forgotten.
+    /// Takes the other Sentinels that a Sentinel has named: a Sentinel that is in neither list any more is forgotten.
     pub(super) fn learn(&self, from: &Address, others: Vec<Address>) {
         let mut state = self.state.lock();
         let is_kept = |one: &Address| one == from || others.contains(one) || self.configured.contains(one);
@@ -114,13 +114,13 @@ impl Service {
         }
     }
 
-    /// Notes that the primary is here: tasks with connections elsewhere are notified, and if it was elsewhere before, also
-    /// the tasks that look for it.
+    /// Notes the address of the primary. Tasks with connections to other servers are notified; if the address is new, so are
+    /// the tasks that search for the primary.
     pub(super) fn moves(&self, to: &Address) {
         self.tell(&mut self.state.lock(), to);
     }
 
-    /// Notes the primary's place as `moves` does, with the lock.
+    /// Notes the primary's address as `moves` does, with the lock held.
     fn tell(&self, state: &mut KnownService, to: &Address) {
         let has_moved = state.primary.as_ref().is_some_and(|before| before != to);
         state.primary = Some(to.clone());
@@ -137,12 +137,12 @@ impl Service {
         }
     }
 
-    /// Returns whether any task is to be notified of changes.
+    /// Returns whether any task follows the service.
     pub(super) fn is_followed(&self) -> bool {
         !self.state.lock().members.is_empty()
     }
 
-    /// Notes that the task of this waker is to listen for changes, unless another does already.
+    /// Notes the task of this waker as the one that listens for changes. Returns false if another task listens already.
     pub(super) fn begin_watch(&self, task_waker: TaskWaker) -> bool {
         let mut state = self.state.lock();
         let is_first = state.watch.is_none();
@@ -150,7 +150,7 @@ impl Service {
         is_first
     }
 
-    /// Returns whether no task is to be notified of changes: then no task listens for them any more.
+    /// Ends the watch if no task follows the service any more, and returns whether it has ended.
     pub(super) fn end_watch(&self) -> bool {
         let mut state = self.state.lock();
         let ends = state.members.is_empty();
@@ -166,30 +166,30 @@ impl Service {
     }
 }
 
-/// A connection's task that is told when the primary is elsewhere, until this is dropped.
+/// The registration of a connection's task as a follower of the service, until this value is dropped.
 pub(crate) struct Follower {
     pub(super) service: Arc<Service>,
     member: Arc<Member>,
 }
 
 impl Follower {
-    /// Notes that the follower begins to look for the primary, and has no place yet.
+    /// Notes that the follower begins to search for the primary, and has no address yet.
     pub(super) fn set_out(&self) {
-        // A task that moves the service has its lock: a notification from here on counts.
+        // A task that notes another primary holds this lock, so a notification from here on counts for the new search.
         let _state = self.service.state.lock();
         *self.member.place.lock() = None;
         *self.member.socket.lock() = Weak::new();
         self.member.has_moved.store(false, Ordering::Release);
     }
 
-    /// Notes the place of the primary that the follower was told.
+    /// Notes the address of the primary that the follower was given.
     pub(super) fn head_for(&self, place: &Address) {
         let _state = self.service.state.lock();
         *self.member.place.lock() = Some(place.clone());
     }
 
-    /// Notes that the follower is connected there, and tells all the others. Returns false, and does nothing, if it was told
-    /// in between that the primary is elsewhere.
+    /// Notes that the follower is connected to the primary at this address, and notifies the others. Returns false, and does
+    /// nothing, if another primary was announced in between.
     pub(super) fn arrive(&self, place: &Address, socket: &Arc<Socket>) -> bool {
         let mut state = self.service.state.lock();
         if self.has_moved() {
@@ -200,12 +200,12 @@ impl Follower {
         true
     }
 
-    /// Returns whether it was told that the primary is elsewhere since it set out.
+    /// Returns whether another primary was announced since the follower began its search.
     pub(crate) fn has_moved(&self) -> bool {
         self.member.has_moved.load(Ordering::Acquire)
     }
 
-    /// Returns the reason why its connection is at an end, if that is so because the primary is elsewhere.
+    /// Returns the text for the end of its connection, if another primary is the reason.
     pub(crate) fn farewell(&self) -> Option<String> {
         let primary = self.service.primary().filter(|_| self.has_moved())?;
         Some(format!("the primary of the service {} is now {primary}", self.service.name))
@@ -216,7 +216,7 @@ impl Drop for Follower {
     fn drop(&mut self) {
         let mut state = self.service.state.lock();
         state.members.retain(|member| !Arc::ptr_eq(member, &self.member));
-        // The last one: no task has to listen any more.
+        // This was the last follower: the watch need not go on.
         if let Some(watch) = state.watch.filter(|_| state.members.is_empty()) {
             watch.wake();
         }

@@ -1,9 +1,9 @@
-//! The task that listens for a client: one of the Sentinels tells it when the primary is elsewhere, and it tells all
+//! The task that listens to Sentinels on behalf of a client: a Sentinel announces a new primary, and the task notifies all
 //! followers of the service.
 //!
-//! It subscribes with one Sentinel and goes on to the next when that one is lost or silent. It asks for the announcements in
-//! between after it has subscribed, and believes them if the server that is named is a primary. It begins with the first
-//! connection to the service and ends with the last.
+//! It subscribes at one Sentinel and goes on to the next when that one is lost or silent. After it has subscribed it asks for
+//! the present primary, in case it has missed an announcement, and believes the answer if the server that is named is a
+//! primary. It begins with the first connection to the service and ends with the last.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,13 +19,14 @@ use crate::reactor::task_context::TaskContext;
 use crate::reactor::{self, TaskWaker};
 use crate::sys::{elapsed, now};
 
-/// The time that a Sentinel may be silent before it is asked whether it is still there, and then again before it is given up.
+/// The time that a Sentinel may be silent before it is sent PING; after the same time again it is given up.
 const SILENCE_MAX: Duration = Duration::from_secs(1);
 
 /// The longest pause between two Sentinels.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// Starts a listener, at this Sentinel first, unless there is one already. If that fails, connections ask when they are lost.
+/// Starts the watch, at this Sentinel first, unless it runs already. If it cannot be started, connections learn of a new
+/// primary only when they are lost.
 pub(super) fn start(service: &Arc<Service>, config: &Config, sentinel: &Address) {
     let Ok(task_waker) = TaskWaker::new() else { return };
     if !service.begin_watch(task_waker) {
@@ -46,7 +47,7 @@ async fn live(service: &Service, first: Address, config: &Config, context: &Task
         let since = now();
         let mut tick = || service.is_followed().then_some(Duration::MAX);
         let mut attempt = Attempt::new(Duration::MAX, &mut tick);
-        // After any fault of one, another is next.
+        // After any fault of this Sentinel the next one is used.
         let _ = listen(service, &sentinel, config, context, &mut attempt).await;
         sentinel = service.after(&sentinel);
         pause = if elapsed(since) > PAUSE_MAX { config.retry.backoff_min } else { (pause * 2).min(PAUSE_MAX) };
@@ -54,12 +55,12 @@ async fn live(service: &Service, first: Address, config: &Config, context: &Task
         while now() < until && service.is_followed() {
             context.wait(Some(until)).await;
         }
-        // A pause of nothing at all leaves the others their turns.
+        // A pause of zero lets the other tasks have their turns.
         context.yield_now().await;
     }
 }
 
-/// Listens with this one until it is lost, or turns out to know nothing.
+/// Listens to this Sentinel until it is lost, or does not know the service.
 async fn listen(
     service: &Service,
     sentinel: &Address,
@@ -86,7 +87,7 @@ async fn listen(
             Some(message) => {
                 was_asked = false;
                 if let Some(place) = read_switch(&message, &service.name) {
-                    // The others may not have heard of it yet.
+                    // The other Sentinels may not know the new primary yet.
                     service.prefer(sentinel);
                     service.moves(&place);
                 }
@@ -100,8 +101,8 @@ async fn listen(
     }
 }
 
-/// Catches up on announcements from before this Sentinel was listened to. It may be behind the others, so the server that it
-/// names has to say itself that it is a primary.
+/// Asks this Sentinel for the primary, to catch up on announcements from before the subscription. It may be behind the
+/// others, so the server that it names has to say itself that it is a primary.
 async fn catch_up(
     service: &Service,
     sentinel: &Address,

@@ -295,7 +295,7 @@ fn read(key: &str) -> String {
     String::from_utf8(bytes).expect("a request")
 }
 
-/// Checks a fault of the past: each read had all that was gathered copied.
+/// Checks a fault of the past: each read caused a copy of all gathered bytes.
 #[test]
 fn a_later_refusal_moves_neither_gathered_nor_retried_bytes() {
     const COUNT: usize = if cfg!(miri) { 50 } else { 2000 };
