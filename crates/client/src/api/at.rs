@@ -1,7 +1,7 @@
 //! A handle with a deadline that its caller sets.
 //!
-//! It is a client or a database with a deadline, and as cheap. The deadline holds in every phase of a call, and no caller has
-//! to wait for the call to be told.
+//! It is a client or a database with a deadline, and as cheap. The deadline holds in every phase of a call; the call fails at
+//! the deadline even if no caller waits for it.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,23 +15,9 @@ use crate::values::decode::FromReply;
 
 /// A [`Client`](crate::Client) or [`Db`](crate::Db) with calls that fail with
 /// [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) at a deadline: while they wait for room in the queue or for a
-/// connection, in flight, and while they wait on the server. A request that is not being written by then is never sent, and
-/// [`Error::effect`](crate::Error::effect) says so. The effect of any other is unknown, but if the connection is lost before
-/// it has left whole, it is not sent again. The configuration's command timeout holds too.
-///
-/// ```
-/// # #[cfg(feature = "embedded")] {
-/// use std::time::{Duration, Instant};
-/// use sleeve::{Client, ErrorKind, prelude::*};
-///
-/// let client = Client::connect("embedded://")?;
-/// let soon = client.at(Instant::now() + Duration::from_millis(50)); // for as many calls as are to be over by then
-/// soon.set("a", 1).wait()?;
-/// let job = soon.blpop::<Option<(String, String)>>("jobs", Duration::ZERO);
-/// assert_eq!(job.wait().unwrap_err().kind(), ErrorKind::Timeout);
-/// # }
-/// # Ok::<(), sleeve::Error>(())
-/// ```
+/// connection, in flight, and while they wait on the server. A request that has not begun to be written by then is never
+/// sent, and [`Error::effect`](crate::Error::effect) says so. The effect of any other request is unknown; but if the
+/// connection is lost before it has left whole, it is not sent again. The configuration's command timeout holds too.
 #[derive(Clone)]
 pub struct At {
     pub(crate) origin: Arc<Origin>,

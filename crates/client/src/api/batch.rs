@@ -1,8 +1,8 @@
-//! Commands that leave together, with no other caller's in between.
+//! Commands that leave together, without another caller's command between them.
 //!
 //! Pipelining needs no batch: calls are pipelined anyway. A batch is for commands that should not be interleaved, or should
-//! go out in one piece. It is no transaction, so other connections' commands may still run between its own. It belongs to one
-//! caller; an uncontended lock lets it move between threads, as a task does that awaits while it gathers.
+//! go out in one piece. It is no transaction, so commands of other connections may still be executed between its own. It
+//! belongs to one caller; an uncontended lock lets it move between threads, which a task does if it awaits while it gathers.
 
 pub(super) mod gathered;
 
@@ -61,12 +61,12 @@ impl Batch {
         Cmd::new(self, name)
     }
 
-    /// Returns how many commands are gathered.
+    /// Returns the number of gathered commands.
     pub fn len(&self) -> usize {
         self.gathered.len()
     }
 
-    /// Returns whether nothing is gathered.
+    /// Returns whether no command is gathered.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,8 +1,8 @@
 //! The handle with reads that are answered from the client's near cache.
 //!
 //! It takes the same commands as a client does. A command that only reads one key, and always gives the same reply for it, is
-//! answered here if it can be; any other command goes on to the server. The cached replies, and the way in which they stay
-//! true, are in `cache`.
+//! answered from the cache if its reply is there; any other command goes on to the server. The kept replies, and their
+//! invalidation, are in `cache`.
 
 use std::sync::Arc;
 
@@ -15,28 +15,10 @@ use crate::reply::Reply;
 use crate::request::Request;
 use crate::values::decode::FromReply;
 
-/// A client or one of its databases, with replies that are kept in this process while the server knows them to be true.
+/// A client or one of its databases, with replies that are kept in this process until the server reports that their keys have
+/// changed.
 ///
-/// Made by [`Client::cached`](crate::Client::cached). Cheap to clone; all that a client makes share one cache.
-///
-/// ```
-/// # #[cfg(feature = "embedded")] {
-/// use std::sync::Arc;
-/// use sleeve::{Client, prelude::*};
-///
-/// let client = Client::embedded();
-/// let cached = client.cached()?;
-/// cached.hset("user:1", [("name", "Ann")]).wait()?;
-/// for _ in 0..10 {
-///     let name: Arc<[u8]> = cached.hget("user:1", "name").wait()?; // one of them goes to the server
-///     assert_eq!(&*name, b"Ann");
-/// }
-/// client.hset("user:1", [("name", "Anna")]).wait()?; // whoever writes, and from wherever
-/// assert_eq!(cached.hget::<String>("user:1", "name").wait()?, "Anna");
-/// assert_eq!(cached.stats().hits, 9);
-/// # }
-/// # Ok::<(), sleeve::Error>(())
-/// ```
+/// Made by [`Client::cached`](crate::Client::cached). Cheap to clone; all handles of a client share one cache.
 #[derive(Clone)]
 pub struct Cached {
     origin: Arc<Origin>,
@@ -105,7 +87,7 @@ impl std::fmt::Debug for Cached {
     }
 }
 
-/// The handle is used from any thread; the build fails when that stops being so.
+/// A check at compile time that the handle can be used from any thread.
 const _: () = {
     const fn any_thread<T: Send + Sync + Clone>() {}
     any_thread::<Cached>();

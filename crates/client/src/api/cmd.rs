@@ -1,7 +1,7 @@
 //! A command by its name, for commands without a method of their own.
 //!
-//! It goes the same way as a method of that name: which row of the command table it has says where it may be sent, and whether
-//! it waits. Any thread.
+//! It goes the same way as a method of that name: its row in the command table says where it may be sent, and whether it
+//! waits. Any thread.
 
 use crate::commands::ask::Ask;
 use crate::error::Error;
@@ -49,7 +49,7 @@ impl<'a, A: Ask> Cmd<'a, A> {
         self
     }
 
-    /// Sends it (or adds it to the batch or transaction that it was begun on).
+    /// Sends the command (or adds it to the batch or transaction on which it was begun).
     pub fn send<T: FromReply>(self) -> Reply<T> {
         let mut request = self.request;
         let name = Name::find(&request.words());

@@ -1,9 +1,9 @@
 //! Handles on which calls begin: a client, and one of its databases.
 //!
 //! Both are a counted pointer and a number, so they are cheap to clone and meant to be cloned; both may be used from any
-//! thread and in any async runtime at the same time. Everything that is sent through clones of one client travels on one
-//! connection, in each caller's order. When the last handle is dropped, the requests that were sent are still answered, and
-//! then the connection is closed.
+//! thread and in any async runtime at the same time. All calls through clones of one client travel on one connection, in each
+//! caller's order. When the last handle is dropped, the requests that were sent are still answered, and then the connection
+//! is closed.
 
 #[cfg(feature = "embedded")]
 use std::net::SocketAddr;
@@ -43,19 +43,7 @@ use crate::transport::Transport;
 use crate::transport::embedded::Embedded;
 use crate::values::decode::FromReply;
 
-/// A server, or an engine in this process, as something to send commands to.
-///
-/// ```
-/// # #[cfg(feature = "embedded")] {
-/// use sleeve::{Client, prelude::*};
-///
-/// let client = Client::connect("embedded://")?;
-/// client.set("greeting", "hello").forget();
-/// let greeting: String = client.get("greeting").wait()?;
-/// assert_eq!(greeting, "hello");
-/// # }
-/// # Ok::<(), sleeve::Error>(())
-/// ```
+/// A server, or an engine in this process, to which commands are sent.
 #[derive(Clone)]
 pub struct Client {
     pub(crate) origin: Arc<Origin>,
@@ -137,17 +125,9 @@ impl Client {
     }
 
     /// Creates an engine of its own in this process: no socket, no other process, and a call runs in the thread that makes
-    /// it. It is gone with its last handle.
+    /// it. The engine ends with its last handle.
     ///
     /// The URL `embedded://` does the same; `embedded://name` shares the engine of that name within the process.
-    ///
-    /// ```
-    /// use sleeve::{Client, prelude::*};
-    ///
-    /// let client = Client::embedded();
-    /// assert_eq!(client.incr("visits").wait()?, 1);
-    /// # Ok::<(), sleeve::Error>(())
-    /// ```
     #[cfg(feature = "embedded")]
     pub fn embedded() -> Self {
         let config = Config::new(Endpoint::Embedded(None));
@@ -189,25 +169,26 @@ impl Client {
         Db { origin: self.origin.clone(), database }
     }
 
-    /// Returns its configuration.
+    /// Returns the configuration of the client.
     pub fn config(&self) -> &Config {
         self.origin.transport.config()
     }
 
-    /// Returns the metrics of its shared connection; in a cluster, of the one to each node; and behind them those of the
-    /// connections for priority and lanes, by their [`Role`](crate::Role). An engine in this process has no connection, and
-    /// its INFO tells more. The work of a lease, of a command that waits, or of a subscription is not counted here.
+    /// Returns the metrics of the client's shared connection; in a cluster, of the one to each node. They are followed by
+    /// those of the connections for priority and lanes, which have another [`Role`](crate::Role). An engine in this process
+    /// has no connection; its INFO has its metrics. The work of a lease, of a command that waits, or of a subscription is not
+    /// counted here.
     pub fn metrics(&self) -> Vec<Metrics> {
         self.origin.metrics()
     }
 
-    /// Refuses further commands, waits until those that were sent are answered, those that wait on the server included, and
-    /// closes the connections. `Duration::MAX` is for as long as it takes.
+    /// Refuses further commands, waits until those that were sent are answered, including those that wait on the server, and
+    /// closes the connections. `Duration::MAX` waits without a limit.
     ///
     /// Dropping the last handle does the same without the wait.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) when some are not answered in time; they may be answered still.
+    /// [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) if some are not answered in time; they may still be answered later.
     pub fn close(&self, timeout: Duration) -> Result<(), Error> {
         self.origin.close(timeout)
     }
@@ -221,7 +202,7 @@ impl Client {
     }
 }
 
-/// A database of a [`Client`], as something to send commands to.
+/// A database of a [`Client`], to which commands are sent.
 #[derive(Clone)]
 pub struct Db {
     pub(crate) origin: Arc<Origin>,
@@ -229,13 +210,13 @@ pub struct Db {
 }
 
 impl Db {
-    /// Its number.
+    /// Returns the number of the database.
     pub fn number(&self) -> u32 {
         self.database
     }
 }
 
-/// The methods that a client and a database have in common.
+/// Defines the methods that a client and a database have in common.
 macro_rules! handle {
     ($handle:ident) => {
         impl Ask for $handle {
@@ -268,7 +249,8 @@ macro_rules! handle {
                 At { origin: self.origin.clone(), database: self.database, deadline }
             }
 
-            /// Returns a handle with calls on a second connection, on which nothing large is ahead of them; see [`Priority`].
+            /// Returns a handle with calls on a second connection, on which no large request is ahead of them; see
+            /// [`Priority`].
             ///
             /// # Errors
             /// [`ErrorKind::Connect`](crate::ErrorKind::Connect) when the system gives no descriptor, or the client is
@@ -297,12 +279,12 @@ macro_rules! handle {
             }
 
             /// Returns a handle with reads that are answered in this process if that is sound: replies are kept until the
-            /// server says that their keys have changed; see [`Cached`] and [`CacheOptions`]. A client has one such cache,
-            /// which is there as long as the client. In a cluster each node keeps true the keys that it owns.
+            /// server reports that their keys have changed; see [`Cached`] and [`CacheOptions`]. A client has one such cache,
+            /// which lasts as long as the client. In a cluster each node reports changes of the keys that it owns.
             ///
             /// # Errors
-            /// [`ErrorKind::Usage`](crate::ErrorKind::Usage) when the client is configured for RESP2. Whether the server can
-            /// announce changes is known later: if it cannot, the reads fail and say so.
+            /// [`ErrorKind::Usage`](crate::ErrorKind::Usage) when the client is configured for RESP2. The client learns later
+            /// whether the server can report changes: if it cannot, the reads fail with an error that says so.
             pub fn cached(&self) -> Result<Cached, Error> {
                 Ok(Cached::new(self.origin.clone(), self.origin.near(None)?, self.database))
             }
@@ -315,7 +297,7 @@ macro_rules! handle {
                 Ok(Cached::new(self.origin.clone(), self.origin.near(Some(options))?, self.database))
             }
 
-            /// Gathers commands that then leave together, with nothing in between; see [`Batch`].
+            /// Gathers commands that then leave together, without another command between them; see [`Batch`].
             pub fn batch(&self) -> Batch {
                 Batch::new(self.origin.clone(), self.database)
             }
@@ -489,7 +471,7 @@ impl std::fmt::Debug for Db {
     }
 }
 
-/// Both are used from any thread; the build fails when that stops being so.
+/// A check at compile time that both handles can be used from any thread.
 const _: () = {
     const fn any_thread<T: Send + Sync + Clone>() {}
     any_thread::<Client>();

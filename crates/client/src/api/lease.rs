@@ -1,9 +1,10 @@
-//! A connection for one caller for a while, for commands that cannot be shared: WATCH in a program's own hands, and WAIT.
+//! A connection for one caller for a while, for commands that cannot be shared: a WATCH that a program controls itself, and
+//! WAIT.
 //!
-//! Leases come from the small pool that each client keeps (`transport/pool`); a lease that is dropped goes back to it, clean, or
-//! is closed if a request is still in flight. In a cluster the first command's keys decide which node it goes to. Its
-//! connection is never made again behind the caller's back: the watched keys would be forgotten. A lease may be used from any
-//! thread.
+//! Leases come from the small pool that each client keeps (`transport/pool`). If a lease is dropped, its connection goes back
+//! to the pool, clean, or is closed if a request is still in flight. In a cluster the first command's keys decide to which
+//! node it connects. Its connection is never made again behind the caller's back: the watched keys would be forgotten. A
+//! lease may be used from any thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -27,35 +28,19 @@ use crate::values::decode::FromReply;
 
 /// A connection that no other caller uses until it is dropped.
 ///
-/// ```
-/// # #[cfg(feature = "embedded")] {
-/// use sleeve::{Client, prelude::*};
+/// In a cluster the first command decides to which node it is a connection: the owner of its keys, or any node if it has
+/// none; and there it stays. [`Client::lease_for`](crate::Client::lease_for) decides it beforehand. A transaction that comes
+/// before all commands goes to the node of its own keys, as one of the client does.
 ///
-/// let client = Client::embedded();
-/// client.set("stock", 3).wait()?;
-/// let lease = client.lease()?;
-/// lease.watch("stock").wait()?;
-/// let stock: i64 = lease.get("stock").wait()?;
-/// let transaction = lease.transaction();
-/// transaction.set("stock", stock - 1).forget();
-/// assert!(transaction.exec().wait()?); // false, had somebody changed it meanwhile
-/// # }
-/// # Ok::<(), sleeve::Error>(())
-/// ```
-///
-/// In a cluster the first command decides which node it is a connection to: the owner of its keys, or any if it has none; and
-/// there it stays. [`Client::lease_for`](crate::Client::lease_for) decides it beforehand. A transaction that is ahead of all
-/// commands goes as one of the client's own.
-///
-/// Commands that wait on the server need none: elsewhere they get a connection of their own by themselves. Here they hold up
-/// the lease's next commands, and the client's command timeout bounds them too.
+/// Commands that wait on the server need no lease: on other handles they get a connection of their own. On a lease they hold
+/// up its next commands, and the client's command timeout bounds them too.
 pub struct Lease {
     origin: Arc<Origin>,
-    /// Its connection. In a cluster there is none before the first command.
+    /// The lease's connection. In a cluster there is none before the first command.
     transport: OnceLock<Transport>,
     database: u32,
     watched: AtomicBool,
-    /// True if it was used for a command that waits.
+    /// True if the lease was used for a command that waits on the server.
     waited: AtomicBool,
 }
 
@@ -69,7 +54,7 @@ impl Lease {
         Ok(Self::of(origin, transport, database))
     }
 
-    /// Leases a connection to the place of these keys, which are all in one place.
+    /// Leases a connection to the node of these keys, which all have the same node.
     pub(crate) fn at(origin: Arc<Origin>, database: u32, keys: impl ToArgs) -> Result<Self, Error> {
         origin.check_open()?;
         let transport = origin.pool.take_at(&origin.transport, keys)?;
@@ -86,7 +71,7 @@ impl Lease {
         self.ask(move |request| crate::commands::write!(request, "WATCH", keys))
     }
 
-    /// Watches nothing any more.
+    /// Releases all watched keys.
     pub fn unwatch(&self) -> Reply<()> {
         self.ask(|request| crate::commands::write!(request, "UNWATCH"))
     }
@@ -103,7 +88,7 @@ impl Lease {
     }
 }
 
-/// Its first command, where that says which node of a cluster it goes to.
+/// The lease's first command, which in a cluster decides on the node.
 impl Lease {
     #[cold]
     fn ask_first<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
@@ -114,12 +99,12 @@ impl Lease {
         }
     }
 
-    /// Returns the connection, made to the place of a request's keys if there is none yet.
+    /// Returns the connection. If there is none yet, one to the node of the request's keys is leased.
     fn connect(&self, request: EncodedRequest<'_>) -> Result<&Transport, Error> {
         self.origin.check_open()?;
         let mut taken = Some(self.origin.pool.take_for(&self.origin.transport, request)?);
         let transport = self.transport.get_or_init(|| taken.take().unwrap_or_else(|| self.origin.transport.clone()));
-        // Another thread was faster.
+        // If another thread has set a connection first, this one is given back.
         taken.into_iter().for_each(|spare| self.origin.pool.give_back(spare));
         Ok(transport)
     }
@@ -153,24 +138,24 @@ impl Drop for Lease {
             return self.origin.pool.give_back(transport.clone());
         }
         if self.waited.load(Ordering::Relaxed) {
-            // It may wait for ever, and would take an element that no caller receives.
+            // The command may wait for ever, and would then take an element that no caller receives.
             return transport.abort();
         }
-        // Without a wait it cannot fail.
+        // A close without a wait cannot fail.
         let _ = transport.close(None);
     }
 }
 
-/// The number of times that a watched transaction is tried before its caller is told that others are always faster.
+/// The number of attempts of a watched transaction before its caller gets the error that other clients are always faster.
 const ATTEMPTS_MAX: u32 = 1000;
 
 /// The pause between two attempts at a cluster that is changing.
 const CHANGING_PAUSE: Duration = Duration::from_millis(20);
 
-/// The time for which it is tried there if there is no command timeout.
+/// The time for which such attempts go on if there is no command timeout.
 const CHANGING_MAX: Duration = Duration::from_secs(60);
 
-/// Leases at the node that has the keys, one after the other as the cluster changes.
+/// The leases for the attempts: each at the node that has the keys, as the cluster changes.
 struct Leases<'a> {
     origin: &'a Arc<Origin>,
     until: Instant,
@@ -188,7 +173,7 @@ impl<'a> Leases<'a> {
     }
 }
 
-/// Tries `attempt` until its transaction is executed with nothing that it watched having changed.
+/// Runs `attempt` until its transaction is executed without a change of the keys that it watched.
 pub(crate) fn watch<R>(
     origin: &Arc<Origin>,
     database: u32,

@@ -1,5 +1,5 @@
-//! Handles on which calls begin: clients and databases, and those that gather, repeat or keep calls together; consumers of
-//! streams.
+//! Handles on which calls begin: clients and databases, handles that gather calls, repeat them or keep them together, and
+//! consumers of streams.
 
 pub(crate) mod at;
 pub(crate) mod batch;

@@ -30,19 +30,19 @@ use crate::values::decode::FromReply;
 /// The state that the handles of one client share.
 pub(crate) struct Origin {
     pub(crate) transport: Transport,
-    /// The transport for calls that must not queue behind large ones, from its first use on.
+    /// The transport for calls that must not queue behind large ones; none before its first use.
     priority: OnceLock<Transport>,
     /// Connections for the next leases and commands that wait.
     pub(crate) pool: Arc<Pool>,
     /// The handles that keep requests back for a while.
     reserves: Mutex<Vec<Weak<dyn Reserve>>>,
-    /// The near cache, from its first use on.
+    /// The near cache; none before its first use.
     near: OnceLock<Arc<Near>>,
-    /// The lane for large calls, from its first use on.
+    /// The lane for large calls; none before its first use.
     lane: OnceLock<Arc<Lane>>,
     /// Held while any of these is opened.
     opening: Mutex<()>,
-    /// The client takes no more calls. Set while `opening` is held.
+    /// True if the client takes no more calls. It is set while `opening` is held.
     is_closed: AtomicBool,
 }
 
@@ -51,7 +51,7 @@ const FAREWELL_MAX: Duration = Duration::from_secs(5);
 
 impl Drop for Origin {
     fn drop(&mut self) {
-        // Without a wait it cannot fail.
+        // A close without a wait cannot fail.
         let _ = self.transport.close(None);
         self.priority.get().into_iter().for_each(|transport| _ = transport.close(None));
     }
@@ -64,7 +64,7 @@ impl Origin {
         Arc::new(Self { transport, priority, pool, reserves, near, lane, opening, is_closed })
     }
 
-    /// Whether this process has it, and it takes more.
+    /// Fails if the client belongs to another process, or takes no more calls.
     pub(crate) fn check_open(&self) -> Result<(), Error> {
         self.transport.check_process()?;
         match self.is_closed.load(Ordering::Acquire) || !self.transport.is_open() {
@@ -89,7 +89,7 @@ impl Origin {
         }
         self.check_open()?;
         let transport = match &self.transport {
-            // Connections to all nodes, each made when it is needed; and so to all replicas that are read from.
+            // This has connections to all nodes, each made when it is needed, or to all replicas that are read from.
             several @ (Transport::Cluster(_) | Transport::Replicated(..)) => {
                 Transport::open(several.config().clone(), true)?
             }
@@ -130,7 +130,7 @@ impl Origin {
         }
     }
 
-    /// The near cache of the client; opened with these options where there is none.
+    /// Returns the near cache of the client; it is opened with these options if there is none.
     pub(crate) fn near(&self, options: Option<CacheOptions>) -> Result<Arc<Near>, Error> {
         let _opening = self.opening.lock();
         let near = match self.near.get() {
@@ -149,11 +149,10 @@ impl Origin {
         }
     }
 
-    /// Refuses further commands, and waits for the answers to those that were sent: on the shared connection, on that for
-    /// priority, and on those that commands which wait have for themselves. One that does not finish keeps none of the others
-    /// open.
+    /// Refuses further commands, and waits for the answers to those that were sent: on the shared connection, on the one for
+    /// priority, and on those of commands that wait. A connection that does not finish in time keeps none of the others open.
     pub(crate) fn close(&self, timeout: Duration) -> Result<(), Error> {
-        // A deadline beyond the range of the clock never comes.
+        // A deadline beyond the range of the clock never passes.
         let deadline = now().checked_add(timeout);
         let (reserves, farewell) = (self.close_reserves(), self.farewell(deadline));
         reserves.iter().for_each(|reserve| reserve.settle(farewell));
@@ -161,7 +160,7 @@ impl Origin {
         self.end_transports().iter().map(|transport| transport.close(Some(left()))).fold(Ok(()), Result::and)
     }
 
-    /// Stops taking calls. Handles that keep requests back send them.
+    /// Stops taking calls, and makes the handles that keep requests back send them.
     fn close_reserves(&self) -> Vec<Arc<dyn Reserve>> {
         let opening = self.opening.lock();
         self.is_closed.store(true, Ordering::Release);
@@ -176,20 +175,20 @@ impl Origin {
         let shared = [Some(&self.transport), self.priority.get()].into_iter().flatten().cloned();
         let lane = self.lane.get().and_then(|lane| lane.end_transport());
         let transports: Vec<Transport> = shared.chain(lane).chain(self.pool.waiting()).collect();
-        // Without a wait it cannot fail.
+        // A close without a wait cannot fail.
         transports.iter().for_each(|transport| _ = transport.close(None));
         transports
     }
 
-    /// Returns until when gathered requests are waited for.
+    /// Returns the time until which the close waits for gathered requests.
     fn farewell(&self, deadline: Option<Instant>) -> Instant {
         let farewell = now() + FAREWELL_MAX;
         deadline.map_or(farewell, |deadline| deadline.min(farewell))
     }
 
-    /// As `close`, in async code.
+    /// Closes the client as `close` does, in async code.
     pub(crate) async fn close_async(&self, timeout: Duration) -> Result<(), Error> {
-        // A deadline beyond the range of the clock never comes.
+        // A deadline beyond the range of the clock never passes.
         let deadline = now().checked_add(timeout);
         let farewell = self.farewell(deadline);
         let mut result = Ok(());
@@ -203,7 +202,7 @@ impl Origin {
         result
     }
 
-    /// Sends a command that may wait on the server. Its time may be up at a deadline.
+    /// Sends a command that may wait on the server, with a deadline if one is given.
     pub(crate) fn ask_waiting<T: FromReply>(
         &self,
         database: u32,
@@ -219,7 +218,7 @@ impl Origin {
         })
     }
 
-    /// Sends as `ask_waiting` does, but a blocking command that does not block takes this other transport.
+    /// Sends a command as `ask_waiting` does; but a command that turns out not to wait takes this other transport.
     pub(crate) fn ask_waiting_or<T: FromReply>(
         &self,
         database: u32,
@@ -234,7 +233,7 @@ impl Origin {
             .unwrap_or_else(|error| Reply::failed(error, self.transport.error_hook()))
     }
 
-    /// Sends a command on a connection that it has for itself until it is answered.
+    /// Sends a command on a connection of its own, which it keeps until it is answered.
     fn ask_apart<T: FromReply>(
         &self,
         database: u32,

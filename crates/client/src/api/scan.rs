@@ -1,10 +1,10 @@
-//! All elements that SCAN and its kin return, one after the other: an iterator for threads, a stream for tasks.
+//! All elements that SCAN and its relatives return, one after the other: an iterator for threads, a stream for tasks.
 //!
-//! The server hands out a page at a time with a cursor for the next. Here the next page is asked for as soon as one has
-//! arrived, so that it is in flight while its forerunner is read. An element that is there all the time is seen at least
-//! once; an element that is added or removed during the scan may be seen or not, and SCAN itself may return an element twice.
-//! In a cluster SCAN goes through one node after the other; a key that moves from one to another during the scan counts as
-//! removed and added.
+//! The server returns a page at a time with a cursor for the next. The next page is requested as soon as one has arrived, so
+//! that it is in flight while the present one is read. An element that exists all the time is seen at least once; an element
+//! that is added or removed during the scan may be seen or not, and SCAN itself may return an element twice. In a cluster
+//! SCAN goes through one node after the other; a key that moves from one to another during the scan counts as removed and
+//! added.
 
 pub(crate) mod commands;
 
@@ -23,7 +23,7 @@ use crate::request::name::Name;
 use crate::request::{Request, ToArgs};
 use crate::values::decode::FromReply;
 
-/// All that a scan brings. In async code it is a [`Stream`]; a `for` loop makes it an iterator, which waits for each page.
+/// All elements of a scan. In async code it is a [`Stream`]; a `for` loop makes it an iterator, which waits for each page.
 ///
 /// Both end after an error. See [`ScanCommands`](crate::api::scan::commands::ScanCommands) for how to begin one.
 #[must_use = "nothing is asked for until it is read"]
@@ -33,18 +33,18 @@ pub struct Scan<'a, A, T> {
     words: Result<[Vec<Vec<u8>>; 2], Error>,
     page: IntoIter<T>,
     next: Next<T>,
-    /// The node of a cluster that is scanned, and those that come after it; none if one server has everything.
+    /// The node of a cluster that is scanned, and below it those that come after it; none for a single server.
     node: Option<u32>,
     nodes: VecDeque<u32>,
 }
 
-/// The place of the page after this one.
+/// The state of the next page.
 enum Next<T> {
-    /// The state before the first request.
+    /// No page was requested yet.
     Begin,
     /// The page is in flight.
     Coming(Reply<(u64, Vec<T>)>),
-    /// There is none.
+    /// There is no further page.
     Ended,
 }
 
@@ -55,9 +55,9 @@ impl<'a, A: Ask, T: FromReply> Scan<'a, A, T> {
         Self { place, words, page: Vec::new().into_iter(), next: Next::Begin, node, nodes }
     }
 
-    /// Asks for the first page of all.
+    /// Requests the first page of all.
     fn begin(&mut self) -> Next<T> {
-        // The elements inside a key are in one place.
+        // The elements of one key are on one node; only SCAN goes through all nodes.
         let is_of_all = matches!(&self.words, Ok([before, _]) if before.len() == 1);
         match if is_of_all { self.place.nodes() } else { Ok(Vec::new()) } {
             Ok(nodes) => self.nodes = nodes.into(),
@@ -67,7 +67,7 @@ impl<'a, A: Ask, T: FromReply> Scan<'a, A, T> {
         self.ask(0)
     }
 
-    /// Asks for the page from here on.
+    /// Requests the page at this cursor.
     fn ask(&self, cursor: u64) -> Next<T> {
         let place = self.place;
         Next::Coming(match &self.words {
@@ -83,7 +83,7 @@ impl<'a, A: Ask, T: FromReply> Scan<'a, A, T> {
         })
     }
 
-    /// Takes a page that has arrived, and asks for the one after it.
+    /// Takes a page that has arrived, and requests the next one.
     fn turn(&mut self, answer: Result<(u64, Vec<T>), Error>) -> Result<(), Error> {
         self.next = Next::Ended;
         let (cursor, page) = answer?;
@@ -119,13 +119,13 @@ impl<'a, A: Ask, T: FromReply> Scan<'a, A, T> {
 }
 
 impl<A: Ask, T: FromReply> Scan<'_, A, T> {
-    /// Returns the next once it is there, and `None` behind the last: as a stream's `next`, without a crate for that.
+    /// Returns the next element once it has arrived, and `None` after the last: as a stream's `next`, without another crate.
     pub async fn next(&mut self) -> Option<Result<T, Error>> {
         poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }
 }
 
-// Nothing in it is ever pinned.
+// Nothing in it is ever pinned, because each reply is moved out to be awaited.
 impl<A, T> Unpin for Scan<'_, A, T> {}
 
 impl<A: Ask, T: FromReply> Stream for Scan<'_, A, T> {

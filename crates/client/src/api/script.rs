@@ -65,17 +65,17 @@ impl Script {
         Self { text, digest: digest.into(), by_digest, by_text }
     }
 
-    /// Returns the SHA-1 digest of its text: 40 hexadecimal digits in lower case.
+    /// Returns the SHA-1 digest of the text: 40 hexadecimal digits in lower case.
     pub fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// Its text.
+    /// Returns the text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Sends it by its digest, and by its text if the server does not know it.
+    /// Sends the script by its digest, and then by its text if the server does not know it.
     pub fn run<T: FromReply + 'static>(
         &self,
         place: &impl Runs,
@@ -91,8 +91,8 @@ impl Script {
         ScriptReply { step: Step::Digest(reply, Box::new(by_text)) }
     }
 
-    /// Sends it by its text, wherever commands begin: for a batch, a transaction or a lease, which cannot be gone back to
-    /// when the server does not know a digest.
+    /// Sends the script by its text, on any handle: for a batch, a transaction or a lease, on which it cannot be sent again
+    /// if the server does not know the digest.
     pub fn run_text<T: FromReply>(&self, place: &impl Ask, keys: impl ToArgs, args: impl ToArgs) -> Reply<T> {
         place.ask(|request| {
             request.begin_with(self.by_text).arg(&*self.text).arg(Counted(&keys)).arg(&args);
@@ -100,7 +100,7 @@ impl Script {
     }
 }
 
-/// A place that a script can be sent to twice: a [`Client`] or a [`Db`].
+/// A handle on which a script can be sent twice: a [`Client`] or a [`Db`].
 pub trait Runs: Ask {
     #[doc(hidden)]
     #[expect(private_interfaces, reason = "only this crate's handles implement it")]
@@ -127,7 +127,7 @@ macro_rules! runs {
 
 runs!(Client Db);
 
-/// The data to send a script once more, by its text.
+/// The data for sending a script once more, by its text.
 struct ByText {
     origin: Arc<Origin>,
     database: u32,
@@ -147,12 +147,12 @@ impl ByText {
     }
 }
 
-/// Returns whether the server does not know the script. One that runs may call its own errors so too.
+/// Returns whether the server does not know the script. A script that runs may return an error of this code as well.
 fn is_unknown<T>(result: &Result<T, Error>) -> bool {
     result.as_ref().is_err_and(|error| error.code() == Some("NOSCRIPT") && error.effect() == Effect::Refused)
 }
 
-/// The answer to a script that was sent: a [`Reply`] that sends the text where the digest was not known.
+/// The answer to a script that was sent: a [`Reply`] that sends the text if the server did not know the digest.
 ///
 /// It is awaited, waited for, given a callback, forgotten or dropped as every reply is.
 #[must_use = "await it, wait for it, or forget it to have errors reported"]
@@ -174,7 +174,7 @@ impl<T: FromReply + 'static> ScriptReply<T> {
     /// Blocks this thread until the answer is there.
     ///
     /// # Errors
-    /// The server's error, or why there is no answer; see [`ErrorKind`](crate::ErrorKind).
+    /// The server's error, or the reason why there is no answer; see [`ErrorKind`](crate::ErrorKind).
     pub fn wait(mut self) -> Result<T, Error> {
         match self.take() {
             Step::Digest(reply, by_text) => match reply.wait() {
@@ -213,7 +213,7 @@ impl<T: FromReply + 'static> ScriptReply<T> {
         }
     }
 
-    /// Lets the script run without a caller that waits. If it fails, the client's error hook is called with the error.
+    /// Lets the script run without a waiting caller. If it fails, the client's error hook is called with the error.
     pub fn forget(mut self) {
         match self.take() {
             Step::Digest(reply, by_text) => reply.then(move |result| {

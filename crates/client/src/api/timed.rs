@@ -1,6 +1,6 @@
-//! Calls with replies that tell how long they took.
+//! Calls with replies that report the times that they took.
 //!
-//! A call marks its command as timed, on the handle that its closure is given; all else goes the way of every call. Any
+//! A call marks its command as timed, on the handle that its closure is given; in all other respects it is as every call. Any
 //! thread.
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::reply::timed::TimedReply;
 use crate::request::Request;
 use crate::values::decode::FromReply;
 
-/// A [`Client`] or [`Db`] with timed replies: the closure of [`Client::timed`] is given it.
+/// A [`Client`] or [`Db`] with timed replies: the closure of [`Client::timed`] gets it.
 pub struct Timed {
     origin: Arc<Origin>,
     database: u32,
@@ -63,26 +63,13 @@ impl std::fmt::Debug for Timed {
 macro_rules! timed {
     ($($handle:ident)+) => { $(
         impl $handle {
-            /// Makes one call with a reply that tells how long it was queued, how long it travelled, how long it lay until
-            /// the caller took it, and how long it took to decode; see [`Timing`](crate::Timing).
+            /// Makes one call with a reply that reports its times: in the queue, on the way, waiting to be taken by the
+            /// caller, and in decoding; see [`Timing`](crate::Timing).
             ///
-            /// ```
-            /// # #[cfg(feature = "embedded")] {
-            /// use sleeve::{Client, prelude::*};
-            ///
-            /// let client = Client::connect("embedded://")?; // or "redis://..."
-            /// let (value, timing) = client.timed(|client| client.incr("visits")).wait(); // or .await
-            /// assert_eq!(value?, 1);
-            /// println!("INCR took {timing}");
-            /// assert!(timing.travelled.is_some_and(|travelled| travelled <= timing.total));
-            /// # }
-            /// # Ok::<(), sleeve::Error>(())
-            /// ```
-            ///
-            /// The call is made on the handle that the closure is given; it costs a look or two more at the clock, and all
-            /// other calls cost the same as without. For the reply to another handle's call only the total is reported. For
-            /// all calls at once there is [`metrics`](Client::metrics), and [`Config::slow_after`](crate::Config::slow_after)
-            /// reports those that took long.
+            /// The call is made on the handle that the closure is given. It costs one or two reads of the clock; all other
+            /// calls cost the same as without. For the reply to another handle's call only the total is reported.
+            /// [`metrics`](Client::metrics) has the latencies of all calls, and
+            /// [`Config::slow_after`](crate::Config::slow_after) reports those that took long.
             pub fn timed<T: FromReply>(&self, call: impl FnOnce(&Timed) -> Reply<T>) -> TimedReply<T> {
                 let handle = Timed { origin: self.origin.clone(), database: self.database };
                 TimedReply::of(|| call(&handle))

@@ -1,9 +1,9 @@
-//! All or nothing: commands that the server runs as one, if their conditions still hold.
+//! Transactions: commands that the server executes as one, if their conditions still hold.
 //!
 //! A transaction travels on the shared connection, from WATCH to EXEC in one piece: no other caller's command gets in
-//! between. The server looks at its conditions under WATCH, so that they are true when the commands run or the commands do
-//! not run. It belongs to one caller; an uncontended lock lets it move between threads, as a task does that awaits while it
-//! gathers.
+//! between. Its conditions are checked under WATCH, so that they are true when the commands are executed, or the commands are
+//! not executed. It belongs to one caller; an uncontended lock lets it move between threads, which a task does if it awaits
+//! while it gathers.
 
 use std::mem;
 
@@ -108,7 +108,7 @@ impl Transaction {
         Self { transport, database, gathered, conditions: Mutex::default() }
     }
 
-    /// Adds a condition: without it being true, nothing is executed.
+    /// Adds a condition: if it does not hold, no command is executed.
     pub fn require(&self, condition: Condition) -> &Self {
         self.conditions.lock().push(condition);
         self
@@ -119,7 +119,7 @@ impl Transaction {
         Cmd::new(self, name)
     }
 
-    /// Returns how many commands are gathered.
+    /// Returns the number of gathered commands.
     pub fn len(&self) -> usize {
         self.gathered.len()
     }
@@ -129,7 +129,7 @@ impl Transaction {
         self.len() == 0
     }
 
-    /// Sends the transaction. The answer says whether it was executed; if so, each command's reply has its own result.
+    /// Sends the transaction. The answer is true if it was executed; then each command's reply has its own result.
     ///
     /// # Errors
     /// The reply fails when the server refuses a command, or when the connection is lost after EXEC has left.
@@ -164,7 +164,7 @@ impl Transaction {
     }
 }
 
-/// Returns the first phase: watch every key, then look at each.
+/// Returns the first phase: a WATCH of every key, then a check of each.
 fn watch(conditions: Vec<Condition>, execution: Vec<u8>) -> Result<Watch, Error> {
     let mut request = Vec::new();
     let mut checks = Vec::with_capacity(conditions.len());

@@ -1,7 +1,7 @@
 //! Names of keys that know the type of their values.
 //!
 //! Such a name is written once in a program, and every value that is read or written by it has the right type everywhere. It
-//! sends through any place that it is given, and keeps nothing but the name. Any thread.
+//! sends through any handle that it is given, and keeps nothing but the name. Any thread.
 
 use std::borrow::{Borrow, Cow};
 use std::fmt;
@@ -16,82 +16,54 @@ use crate::values::options::SetOptions;
 
 /// The name of a key that has a `T` as its value, or the common prefix of the names of many such keys.
 ///
-/// It reads and writes through anything that commands are sent through: a client, a database, a batch, a near cache. As an
+/// It reads and writes through any handle on which commands are sent: a client, a database, a batch, a near cache. As an
 /// argument of any other command it is its name.
-///
-/// ```
-/// # #[cfg(all(feature = "embedded", feature = "serde"))] {
-/// use serde::{Deserialize, Serialize};
-/// use sleeve::{Client, Json, Key, prelude::*};
-///
-/// #[derive(Serialize, Deserialize, Debug, PartialEq)]
-/// struct User {
-///     name: String,
-/// }
-///
-/// const USERS: Key<Json<User>> = Key::new("user:");
-/// const VISITS: Key<u64> = Key::new("visits");
-///
-/// let client = Client::embedded();
-/// let ann = USERS.of(7); // the key "user:7"
-/// ann.set(&client, Json(User { name: "Ann".into() })).wait()?;
-/// let Json(user) = ann.get(&client).wait()?.expect("it was set");
-/// assert_eq!(user.name, "Ann");
-/// assert!(ann.del(&client).wait()?);
-/// assert_eq!(ann.get(&client).wait()?, None);
-///
-/// VISITS.set(&client, 41).wait()?;
-/// client.incr(VISITS).wait()?;
-/// assert_eq!(VISITS.get(&client.cached()?).wait()?, Some(42));
-/// # }
-/// # Ok::<(), sleeve::Error>(())
-/// ```
 pub struct Key<T> {
     name: Cow<'static, str>,
     value: PhantomData<fn(T) -> T>,
 }
 
 impl<T> Key<T> {
-    /// Returns the key of this name, or the keys with names that begin so.
+    /// Returns the key of this name, or the prefix of the names of many keys.
     pub const fn new(name: &'static str) -> Self {
         Self { name: Cow::Borrowed(name), value: PhantomData }
     }
 
-    /// Returns the key with this appended to its name.
+    /// Returns the key with this part appended to its name.
     pub fn of(&self, part: impl fmt::Display) -> Self {
         Self::from(format!("{}{part}", self.name))
     }
 
-    /// Its name.
+    /// Returns the name of the key.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Deletes it; answers whether it was there.
+    /// Deletes the key; the answer is whether it existed.
     pub fn del(&self, place: &impl Ask) -> Reply<bool> {
         place.ask(|request| commands::write!(request, "DEL", self))
     }
 
-    /// Returns whether it is there.
+    /// Returns whether the key exists.
     pub fn exists(&self, place: &impl Ask) -> Reply<bool> {
         place.ask(|request| commands::write!(request, "EXISTS", self))
     }
 }
 
 impl<T: FromReply> Key<T> {
-    /// Its value, or none where it is not there.
+    /// Returns the value; none if the key does not exist.
     pub fn get(&self, place: &impl Ask) -> Reply<Option<T>> {
         place.ask(|request| commands::write!(request, "GET", self))
     }
 }
 
 impl<T: ToArg> Key<T> {
-    /// Sets its value, a `T` or a reference to one, and takes any time to live away.
+    /// Sets the value, a `T` or a reference to one, and removes the key's time to live, if it has one.
     pub fn set(&self, place: &impl Ask, value: impl Borrow<T>) -> Reply<()> {
         place.ask(|request| commands::write!(request, "SET", self, value.borrow()))
     }
 
-    /// Sets its value as told; answers whether it did.
+    /// Sets the value with options; the answer is whether it was set.
     pub fn set_with(&self, place: &impl Ask, value: impl Borrow<T>, options: SetOptions) -> Reply<bool> {
         place.ask(|request| commands::write!(request, "SET", self, value.borrow(), options))
     }

@@ -1,8 +1,8 @@
-//! The wait of a caller that has a reply until its effect is synced, or replicated.
+//! The wait of a caller that has a reply until the command's effect is synced, or replicated.
 //!
-//! On the shared connection a Sleeve server says so in messages of its own; it is asked for them when the first caller wants
-//! to know (`pipe/durability`). If a connection has one owner, for example a lease, WAIT and WAITAOF say it on that very
-//! connection: they are about the writes of their own connection, and hold up no other caller.
+//! On the shared connection a Sleeve server reports that in messages of its own; it is asked for them when the first caller
+//! waits (`pipe/durability`). If a connection has one owner, for example a lease, WAIT and WAITAOF on that very connection
+//! answer the question: they are about the writes of their own connection, and hold up no other caller.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::request::{EncodedRequest, Request};
 use crate::sys::clock_ms;
 use crate::sys::fork::inherited;
 
-/// Returns a handle that is done when the effect of an answered command of this name has reached this level of safety.
+/// Returns a handle that is done when the effect of an answered command of this name has reached this level of durability.
 /// The command was sent on the connection of this number.
 pub(super) fn tell_safe(link: &Link, level: Level, name: Name, sent_on: u32) -> Result<Handle, Error> {
     if !link.process.is_this() {
@@ -37,7 +37,7 @@ pub(super) fn tell_safe(link: &Link, level: Level, name: Name, sent_on: u32) -> 
         return ask_alone(link, level, sent_on);
     }
     if link.tenure.is_blocking.load(Ordering::Relaxed) {
-        // The command has its answer, so its own time limit no longer counts.
+        // The command has its answer, so the time for which it might wait on the server no longer counts.
         link.set_block_timeout(BlockTimeout::For(Duration::ZERO));
     }
     let mut reply_reader = link.reply_reader.lock();
@@ -65,8 +65,8 @@ pub(super) fn tell_safe(link: &Link, level: Level, name: Name, sent_on: u32) -> 
     Ok(handle)
 }
 
-/// Asks on a connection that one caller owns, and that is never made again: another one would know nothing of the writes
-/// of this one.
+/// Sends WAIT or WAITAOF on a connection that one caller owns and that is never made again: another connection would know
+/// nothing of the writes of this one.
 fn ask_alone(link: &Link, level: Level, sent_on: u32) -> Result<Handle, Error> {
     if sent_on != link.connection.load(Ordering::Relaxed) {
         return Err(Error::unsynced(&link.ended()));
@@ -89,7 +89,7 @@ fn ask_alone(link: &Link, level: Level, sent_on: u32) -> Result<Handle, Error> {
     }
 }
 
-/// Tells the callers that timed out, and returns the time that the next has left. For the connection's task.
+/// Fails the callers that timed out, and returns the time that the next one has left. Called by the connection's task.
 #[inline]
 pub(super) fn review(link: &Link, done: &mut Completions) -> Option<Duration> {
     if link.syncs.load(Ordering::Relaxed) { review_waiting(link, done) } else { None }
@@ -115,13 +115,13 @@ fn review_waiting(link: &Link, done: &mut Completions) -> Option<Duration> {
     left_ms.map(|left_ms| Duration::from_millis(left_ms.max(limit_ms / 16).into()))
 }
 
-/// Returns whether no caller that waits until something is synced keeps the connection from ending.
+/// Returns whether no caller waits on this connection until an effect is synced, so that the connection may end.
 pub(super) fn owes_no_sync(link: &Link) -> bool {
     !link.syncs.load(Ordering::Relaxed)
         || link.reply_reader.try_lock().is_some_and(|reply_reader| reply_reader.durability.is_empty())
 }
 
-/// Tells the waiting callers that the connection is lost. The pipe has been cut.
+/// Fails the waiting callers, because the connection is lost. The pipe has been cut before.
 pub(super) fn cut(link: &Link, shared: &Shared, waits: &mut DurabilityWaits, why: &str) -> Completions {
     link.connection.store(shared.pipe.connection(), Ordering::Relaxed);
     let mut done = Completions::default();

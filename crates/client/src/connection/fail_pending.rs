@@ -1,5 +1,4 @@
-//! The requests that a connection leaves without an answer, and their errors: that they timed out, that the connection is lost,
-//! or that nothing more is sent.
+//! The requests that get no answer, and their errors: they timed out, the connection is lost, or no more requests are sent.
 //!
 //! Called by the connection's task alone.
 
@@ -18,21 +17,20 @@ use crate::pipe::ledger::Ledger;
 use crate::pipe::slot::Completions;
 use crate::sys::{clock_ms, clock_us, exact_clock_ms};
 
-/// Fails the commands that timed out, and returns the time until the next timeout; none for as long as no command is
-/// sent.
+/// Fails the commands that timed out, and returns the time until the next timeout; none while no command can time out.
 pub(super) fn expire(link: &Link, shared: &mut Shared, done: &mut Completions) -> Option<Duration> {
     let (pipe, trouble, ledger) = shared.parts();
     let due_left = pipe.queue.next_due_ms.and_then(|_| expire_due(link, pipe, trouble, ledger, done));
     let limit_left = link.limit_ms().and_then(|limit_ms| expire_old(link, pipe, trouble, ledger, limit_ms, done));
     if done.has_some() && shared.is_lone() {
-        // Nothing else wakes a caller that reads its own replies.
+        // A caller that reads its own replies is woken only by this.
         link.caller_reads.wake();
     }
     link.made_room(shared);
     due_left.into_iter().chain(limit_left).min()
 }
 
-/// Fails timed-out commands as `expire` does, of those with deadlines of their own.
+/// Fails the commands with deadlines of their own that timed out, as `expire` does.
 #[cold]
 fn expire_due(
     link: &Link,
@@ -43,11 +41,11 @@ fn expire_due(
 ) -> Option<Duration> {
     let now_ms = exact_clock_ms();
     pipe.expire_due(now_ms, &link.situation(trouble, None, Some(ledger)), done);
-    // One more, so that it has passed when the wait ends.
+    // One millisecond is added, so that the deadline has passed when the wait ends.
     pipe.queue.next_due_ms.map(|due_ms| Duration::from_millis((left_ms(due_ms, now_ms) + 1).into()))
 }
 
-/// Fails timed-out commands as `expire` does, of those without deadlines of their own.
+/// Fails the commands without deadlines of their own that timed out, as `expire` does.
 fn expire_old(
     link: &Link,
     pipe: &mut Pipe,
@@ -60,14 +58,15 @@ fn expire_old(
     let limit = Duration::from_millis(limit_ms.into());
     pipe.expire(now_ms.wrapping_sub(limit_ms), &link.situation(trouble, Some(limit), Some(ledger)), done);
     pipe.oldest_ms().map(|issued_ms| {
-        // One more, so that the coarse clock has passed the limit when the wait ends; and at least so long that looking is
-        // not all that is done.
+        // One millisecond is added, so that the coarse clock has passed the limit when the wait ends. And the wait has a
+        // least length, so that the task does other work than checks.
         let left_ms = limit_ms.saturating_sub(now_ms.wrapping_sub(issued_ms)) + 1;
         Duration::from_millis(left_ms.max(limit_ms / 16).into())
     })
 }
 
-/// Keeps and fails the requests of a lost connection, unless a writer still has the bytes. Returns whether it did.
+/// Handles the requests of a lost connection, each of which is kept or failed, unless a writer still has the bytes. Returns
+/// whether it did.
 pub(super) fn cut(link: &Link, cause: &Cause) -> bool {
     let why = match cause {
         Cause::Closed => "it was closed",
@@ -78,7 +77,7 @@ pub(super) fn cut(link: &Link, cause: &Cause) -> bool {
     if shared.pipe.is_lent() {
         return false;
     }
-    // A request that ends with its connection is not sent again.
+    // If the connection is not made again, no request is sent again.
     let resend = if link.is_lasting() && shared.is_wanted() { link.config.retry.resend } else { Resend::Nothing };
     let taken = reply_reader.cut();
     let blamed = usize::from(shared.pipe.blames_oldest() && taken.is_empty());
@@ -114,7 +113,7 @@ pub(super) fn fail(link: &Link, entries: Vec<Entry>, error: &Error) {
 /// Fails the link, because its task has panicked.
 pub(super) fn fail_by_panic(link: &Link, why: &str) {
     let why = format!("the connection's task panicked ({why})");
-    // It is the first to say so, because there is one task a link.
+    // A link has one task, so no other value was set before.
     let _ = link.panicked.set(why.clone());
     if let Some(socket) = link.shared.lock().socket() {
         socket.shut();
@@ -132,7 +131,7 @@ pub(super) fn fail_by_panic(link: &Link, why: &str) {
     end(link);
 }
 
-/// Ends the link: every request that is still gathered gets an error, because nothing will be sent any more.
+/// Ends the link: every gathered request gets an error, because no more requests are sent.
 pub(super) fn end(link: &Link) {
     let mut shared = link.shared.lock();
     shared.end();

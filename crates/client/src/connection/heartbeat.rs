@@ -1,10 +1,10 @@
-//! The silence of a server: how long it has lasted, and the action that it calls for.
+//! The silence of a server: its length, and the action that it calls for.
 //!
-//! Silence is judged by the received bytes, not by the answered requests: a long reply on its way is no silence. With a
-//! command in flight a silence of half the allowed time raises suspicion, and the server is asked on a second connection. If
-//! it answers there, this connection waits on; if it does not, this one ends. With nothing in flight the server is asked on
-//! this very connection. If the server is the node of a cluster, the others are asked sooner (`probe`). It takes times and
-//! gives advice: no socket. One task has it.
+//! Silence is measured by the received bytes, not by the answered requests: while a long reply arrives there is no silence.
+//! With a command in flight a silence of half the allowed time raises suspicion, and the server is asked on a second
+//! connection. If it answers there, this connection waits on; if it does not, this one ends. With nothing in flight the
+//! server is asked on this very connection. If the server is the node of a cluster, the other nodes are asked sooner
+//! (`probe`). This module takes times and gives advice: no socket. One task has it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,20 +13,20 @@ use super::probe::{ProbeState, ServerHealth};
 use crate::config::Config;
 use crate::sys::{elapsed, now};
 
-/// The pause between two looks at a question that was asked.
+/// The pause between two checks whether a probe was answered.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The action to take.
+/// The action that the task has to take.
 pub(crate) enum Advice {
-    /// Do nothing for this time, or for ever.
+    /// Do nothing for this time; for ever if none is given.
     Sleep(Option<Duration>),
-    /// The server is to be asked on this connection.
+    /// Send PING on this connection.
     Ask,
-    /// The server is gone.
+    /// Give the connection up, for this reason.
     GiveUp(String),
 }
 
-/// The requests in flight.
+/// The kind of the requests in flight.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InFlight {
     Nothing,
@@ -35,20 +35,20 @@ pub(crate) enum InFlight {
     Commands,
 }
 
-/// The length of a server's silence, and the actions taken.
+/// The length of a server's silence, and the actions that were taken.
 pub(crate) struct SilenceWatch {
     config: Config,
     health: Arc<ServerHealth>,
-    /// The number of bytes received up to the last look.
+    /// The number of bytes that had been received at the last check.
     received: u64,
     flight: InFlight,
-    /// The time since which nothing has arrived, as far as it counts.
+    /// The time since which the silence counts.
     since: Instant,
-    /// The time of the last look.
+    /// The time of the last check.
     looked: Instant,
-    /// The time of the last look that found new bytes.
+    /// The time of the last check that found new bytes.
     heard: Option<Instant>,
-    /// The time at which the other connections were last told that the server is there.
+    /// The time at which the other connections were last told that the server answers.
     told: Option<Instant>,
 }
 
@@ -60,25 +60,26 @@ impl SilenceWatch {
         Self { config, health, received, flight, since: now, looked: now, heard: None, told: None }
     }
 
-    /// Returns the time for which nothing has arrived while a request was in flight.
+    /// Returns the length of the silence while a request was in flight.
     pub(crate) fn silence(&self) -> Duration {
         elapsed(self.since)
     }
 
-    /// Returns the time for which no look is needed while nothing is in flight: short enough for requests that are sent in
-    /// that time. Returns none if nothing has arrived for as long, so that the sender of the next request has to announce it.
+    /// Returns the time for which no check is needed while nothing is in flight. It is short enough for requests that are
+    /// sent in that time. Returns none if the silence has lasted for as long; then the sender of the next request has to wake
+    /// the task.
     pub(crate) fn nap(&self, limit: Option<Duration>) -> Option<Duration> {
         let silence_max = self.config.silence_max;
-        // If calls have no time limit, no look is made for their sake, and others are to be asked in time nevertheless.
+        // If calls have no time limit, they need no check; but other nodes still have to be asked in time.
         let others = limit.is_none().then(|| silence_max.and_then(|max| self.health.suspicion(max))).flatten();
         let quiet = self.looked.duration_since(self.heard?);
         limit.into_iter().chain(silence_max.map(suspicion)).chain(others).min().filter(|&nap| quiet < nap)
     }
 
-    /// Looks at how many bytes have arrived by now. `waited` is the age of the requests in flight, if it is known.
+    /// Checks the number of bytes that have arrived by now. `waited` is the age of the requests in flight, if it is known.
     pub(crate) fn look(&mut self, received: u64, flight: InFlight, waited: Option<Duration>) -> Advice {
         let now = now();
-        // A request that was sent after the last look cannot have been waited for since then.
+        // A request that was sent after the last check has been in flight only since then.
         let issued = waited.and_then(|waited| now.checked_sub(waited)).filter(|issued| *issued > self.looked);
         self.looked = now;
         if received != self.received {
@@ -92,7 +93,7 @@ impl SilenceWatch {
         }
         self.flight = flight;
         let Some(silence_max) = self.config.silence_max else { return Advice::Sleep(None) };
-        // The second times leave an answer that comes at the last moment time to come.
+        // The second time of each pair leaves time for an answer that is sent at the last moment.
         let (doubt, verdict) = match flight {
             InFlight::Nothing => (silence_max / 10 * 9, Duration::MAX),
             InFlight::Waiting => (silence_max / 10 * 9, silence_max.saturating_mul(2)),

@@ -1,4 +1,4 @@
-//! One connection's life, seen from the callers: requests go in, and one thread writes them.
+//! One connection's life, as callers use it: requests go in, and one thread writes them.
 //!
 //! A link is shared by every handle of a client and by a task of the reactor (`task`). It holds the pipe under one short
 //! lock. A caller encodes its request beforehand, takes the lock, pushes, and then acts by the state that it finds:
@@ -6,10 +6,10 @@
 //! - nothing is in flight: the caller writes at once, outside the lock, because no other thread will be faster; except if
 //!   tasks have just been woken together (`read`), because their requests leave together too;
 //! - much is gathered: the caller writes it, which also slows down a caller that is faster than the network;
-//! - something is in flight and little is gathered: it stays, unless a lone thread sends through shared memory (`read`). A
-//!   caller that waits for a reply writes the gathered requests first, and the task writes them after the replies that it is
-//!   handling; if that task waits, the second request to be gathered wakes it. So a burst costs one system call in many
-//!   requests, and a lone request is never left lying.
+//! - some requests are in flight and little is gathered: the request stays, unless a lone thread sends through shared memory
+//!   (`read`). A caller that waits for a reply writes the gathered requests first, and the task writes them after the replies
+//!   that it is handling. If the task waits, the second request to be gathered wakes it. So a burst costs one system call for
+//!   many requests, and a lone request is never left unsent.
 //!
 //! One thread at a time writes. Requests that are gathered in that time are written afterwards, by it or by the link's task.
 //!
@@ -41,19 +41,19 @@ use crate::sys::lock::{Condvar, Mutex, MutexGuard};
 use crate::sys::trace;
 use crate::sys::{clock_ms, clock_us};
 
-/// Gathered bytes that a caller writes by itself rather than leave them to the task.
+/// The number of gathered bytes from which on a caller writes them itself, rather than leave them to the task.
 const BURST_BYTES: usize = 16 * 1024;
 
-/// The owner of a connection: a client for all of its life, or one caller for a while.
+/// The terms on which a connection is owned: by a client for all of its life, or by one caller for a while.
 #[derive(Default)]
 pub(crate) struct Tenure {
-    /// True if a lost connection is made again. Changes under the lock of `shared`.
+    /// True if a lost connection is made again. It changes under the lock of `shared`.
     pub(super) is_lasting: AtomicBool,
-    /// True if others use it at the same time although it is not made again when it is lost: that to a node of a cluster.
+    /// True for the connection to a node of a cluster: callers share it although it is not made again when it is lost.
     pub(crate) is_common: AtomicBool,
-    /// True if it is for commands that wait on the server, one at a time.
+    /// True if the connection is for commands that wait on the server, one at a time.
     pub(super) is_blocking: AtomicBool,
-    /// The time that a command may take, in milliseconds; 0 for as long as it takes.
+    /// The time that a command may take, in milliseconds; 0 for no limit.
     pub(super) limit_ms: AtomicU32,
 }
 
@@ -62,40 +62,41 @@ pub(crate) struct Tenure {
 pub(super) struct ServerFacts {
     /// The number of databases; 0 while it is unknown.
     pub(super) databases: AtomicU32,
-    /// True if the server may be asked whether it is still there.
+    /// True if the server may be sent PING.
     pub(super) pings: AtomicBool,
-    /// True if the connection that is there speaks RESP3.
+    /// True if the present connection speaks RESP3.
     pub(super) speaks_resp3: AtomicBool,
 }
 
-/// A connection, or the attempt to have one.
+/// A connection, or the attempts to make one.
 pub(crate) struct Link {
     pub(crate) config: Config,
     pub(crate) tenure: Tenure,
-    /// The process in which it was made, and in which alone it may be used.
+    /// The process in which it was made; only that process may use it.
     pub(crate) process: Process,
     /// The knowledge of the server that all of a client's connections share.
     pub(crate) health: Arc<ServerHealth>,
     pub(super) server: ServerFacts,
-    /// The reason why the task has ended against its will.
+    /// The message of the panic that has ended the task, if one has.
     pub(super) panicked: OnceLock<String>,
     pub(crate) shared: Mutex<Shared>,
-    /// The reader's half. Its lock is taken before `shared`, never the other way round.
+    /// The receiving half of the pipe. Its lock is taken before `shared`, never the other way round.
     pub(super) reply_reader: Mutex<ReplyReader>,
-    /// Notified when the queue has room, when a writer has left, when the first attempt has ended, when the task has ended.
+    /// The condition variable that is notified when the queue has room, when a writer has finished, and when the first
+    /// attempt or the task has ended.
     pub(super) changed: Condvar,
     pub(super) task_waker: TaskWaker,
     pub(super) caller_reads: CallerReads,
-    /// The number of the connection that is there, or comes next: as the pipe has it.
+    /// The number of the present connection, or of the next one, as the pipe has it.
     pub(crate) connection: AtomicU32,
-    /// True if a caller may wait until a write is synced: see `durability`.
+    /// True if callers may wait until a write is synced: see `durability`.
     pub(super) syncs: AtomicBool,
     pub(super) tracker: Tracker,
-    /// The latency from which on a reply is reported as slow, in microseconds, if that is wanted.
+    /// The latency from which on a reply is reported as slow, in microseconds; none if none is reported.
     pub(super) slow_us: Option<u64>,
 }
 
-/// Returns the latency from which on a reply is reported as slow, if it is to be reported.
+/// Returns the latency from which on a reply is reported as slow, if the configuration asks for that.
 fn slow_us(config: &Config) -> Option<u64> {
     let slow_after = config.hooks.slow_after.filter(|_| config.hooks.event.is_some() || cfg!(feature = "tracing"))?;
     Some(u64::try_from(slow_after.as_micros()).unwrap_or(u64::MAX))
@@ -125,7 +126,7 @@ impl Link {
         }))
     }
 
-    /// Sends one request. None where the queue has no room for it: see `send`.
+    /// Sends one request. Returns none if the queue has no room for it: see `send`.
     #[inline]
     pub(crate) fn send(&self, database: u32, request: EncodedRequest<'_>) -> Result<Option<Handle>, Error> {
         if request.bytes.len() >= LONG_MIN {
@@ -142,7 +143,7 @@ impl Link {
         Ok(Some(handle))
     }
 
-    /// Returns whether this process has the connection, and the server this database.
+    /// Fails if the connection belongs to another process, or the server does not have this database.
     #[inline]
     pub(crate) fn check(&self, database: u32) -> Result<(), Error> {
         if !self.process.is_this() {
@@ -152,8 +153,7 @@ impl Link {
         if database < databases || databases == 0 { Ok(()) } else { Err(no_such_database()) }
     }
 
-    /// Returns whether a request of this length may be queued at once, and need not be reported to a cache. If it may not,
-    /// see `send`.
+    /// Returns whether a request of this length may be queued at once, without a report to a cache. If not, see `send`.
     #[inline]
     pub(super) fn has_room(&self, shared: &Shared, length: usize) -> bool {
         self.fits(shared, length) && shared.is_wanted_alone()
@@ -165,13 +165,13 @@ impl Link {
         shared.pipe.queue.held + length <= self.config.limits.queue_bytes_max
     }
 
-    /// Returns how long a command may take in milliseconds, small enough for the wrapping clock.
+    /// Returns the time that a command may take, in milliseconds, small enough for the wrapping clock.
     pub(crate) fn limit_ms(&self) -> Option<u32> {
         let limit_ms = self.tenure.limit_ms.load(Ordering::Relaxed);
         (limit_ms > 0).then_some(limit_ms)
     }
 
-    /// Decides on the writer of the bytes that have just been gathered.
+    /// Decides which thread writes the bytes that have just been gathered.
     #[inline]
     pub(super) fn pushed<'a>(&'a self, mut shared: MutexGuard<'a, Shared>) {
         if shared.is_lone() && (shared.pipe.in_flight() > 0 || shared.pipe.queue.is_burst()) {
@@ -219,8 +219,8 @@ impl Link {
     pub(crate) fn write<'a>(&'a self, mut shared: MutexGuard<'a, Shared>) -> MutexGuard<'a, Shared> {
         shared.will_be_written = false;
         let Some(socket) = shared.socket().cloned() else { return shared };
-        // A second round writes the requests that were gathered during the first; any later ones are the task's, or another
-        // caller's.
+        // The second round writes the requests that were gathered during the first; any later ones are left to the task, or
+        // another caller.
         for _ in 0..2 {
             let waiting = shared.pipe.in_flight();
             let Some((bytes, written)) = shared.pipe.lend() else { break };
@@ -228,7 +228,8 @@ impl Link {
             let rest = bytes.get(written..).unwrap_or_default();
             let length = rest.len();
             let sent = if shared.is_lone() && socket.shares_memory() {
-                // No other thread waits for the lock for long, and the server is at work while this looks at the clock.
+                // The lock stays taken, because no other thread waits for it for long. The clock is read after the send, when
+                // the server is already at work.
                 let sent = socket.send(rest);
                 shared.ledger.departed(departed, clock_us());
                 sent
@@ -240,7 +241,7 @@ impl Link {
                 Ok(count) => count,
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => 0,
                 Err(_) => {
-                    // The reader takes the bytes that have still arrived, finds the end of the stream and handles the loss.
+                    // The reader takes the bytes that have arrived before, finds the end of the stream and handles the loss.
                     socket.shut();
                     shared.pipe.wrote(bytes, 0);
                     shared.set_full(true);
@@ -268,7 +269,7 @@ impl Link {
         shared
     }
 
-    /// Notes that room was made in the queue.
+    /// Notifies the callers that wait for room in the queue.
     pub(crate) fn made_room(&self, shared: &Shared) {
         if shared.waiting_for_room > 0 {
             self.changed.notify_all();
@@ -287,7 +288,7 @@ impl Link {
         }
     }
 
-    /// Wakes the waiters of the completed calls, and reports the errors that no caller waits for. No lock may be held.
+    /// Wakes the waiters of the completed calls, and reports the errors of forgotten calls. No lock may be held.
     #[inline]
     pub(crate) fn finish(&self, done: &mut Completions) {
         let errors = done.finish();
@@ -299,7 +300,7 @@ impl Link {
 
 /// The errors of callers that get no answer.
 impl Link {
-    /// Returns the known state of the connection, for callers that timed out.
+    /// Returns the known state of the connection, for the errors of callers that timed out.
     pub(crate) fn situation<'a>(
         &'a self,
         trouble: Option<&'a str>,
@@ -331,7 +332,7 @@ impl Link {
         self.tenure.is_lasting.load(Ordering::Relaxed)
     }
 
-    /// Returns the reason why nothing can be sent any more.
+    /// Returns the reason why no request can be sent any more.
     pub(crate) fn ended(&self) -> String {
         match self.panicked.get() {
             Some(why) => why.clone(),
@@ -343,8 +344,8 @@ impl Link {
         }
     }
 
-    /// Returns the error for a caller that comes too late: its command was never sent. Only the connection to a node of a
-    /// cluster can be lost to a client that is open.
+    /// Returns the error for a caller with a command that was never sent, because the connection has ended. While a client is
+    /// open, only its connections to nodes of a cluster can have ended.
     pub(crate) fn came_too_late(&self) -> Error {
         let error = Error::closed(&self.ended());
         match self.tenure.is_common.load(Ordering::Relaxed) && self.panicked.get().is_none() {
@@ -354,7 +355,7 @@ impl Link {
     }
 }
 
-/// Returns the error that a server would give to SELECT, before the command is sent.
+/// Returns the error that a server would give to SELECT of a database that does not exist, for a command that is not sent.
 pub(crate) fn no_such_database() -> Error {
     Error::new(ErrorKind::Server, Effect::None, "ERR DB index is out of range")
 }

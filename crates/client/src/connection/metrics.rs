@@ -1,6 +1,6 @@
-//! The work of a connection, in numbers.
+//! The metrics of a connection.
 //!
-//! The numbers are the ledger's and the pipe's; here they are turned into a form that can be kept and shown. Any thread.
+//! The numbers are the ledger's and the pipe's; here they are converted to a form that can be kept and shown. Any thread.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -14,10 +14,11 @@ use crate::config::Endpoint;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Role {
-    /// The calls of the client itself. In a cluster, and where reads go to replicas, there is one to each server.
+    /// The connection for the calls of the client itself. In a cluster, and if reads go to replicas, there is one to each
+    /// server.
     #[default]
     Shared,
-    /// Calls of [`Client::priority`](crate::Client::priority).
+    /// The connection for calls of [`Client::priority`](crate::Client::priority).
     Priority,
     /// The connection for large requests of [`Client::lanes`](crate::Client::lanes).
     Large,
@@ -34,12 +35,12 @@ impl Role {
     }
 }
 
-/// The work of a shared connection of a client since it was created, and its present state: see
+/// The metrics of a client's connection since the client was created, and the connection's present state: see
 /// [`Client::metrics`](crate::Client::metrics).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Metrics {
-    /// The server that it leads to.
+    /// The server at the other end.
     pub endpoint: Endpoint,
     /// The purpose of the connection.
     pub role: Role,
@@ -61,8 +62,8 @@ pub struct Metrics {
     pub timeouts: u64,
     /// Requests that have left and are not answered yet.
     pub in_flight: u64,
-    /// The memory of requests that are not answered, those that wait to be sent included: their bytes, and 128 bytes each for
-    /// their entries.
+    /// The memory of requests that are not answered, including those that wait to be sent: their bytes, and 128 bytes each
+    /// for their entries.
     pub queued_bytes: u64,
     /// Bytes of requests that the system has taken.
     pub bytes_sent: u64,
@@ -84,7 +85,7 @@ impl Latency {
         self.0.as_ref().map_or(0, |histogram| histogram.len())
     }
 
-    /// Returns the time that this share of the replies did not exceed, from 0 to 1: `quantile(0.99)` is p99. Zero without
+    /// Returns the time that this share of the replies, from 0 to 1, did not exceed: `quantile(0.99)` is p99. Zero without
     /// replies.
     pub fn quantile(&self, share: f64) -> Duration {
         self.time(|histogram| histogram.value_at_quantile(share))
@@ -106,17 +107,8 @@ impl Latency {
 }
 
 impl Metrics {
-    /// Returns the metrics as text that Prometheus scrapes (exposition format 0.0.4). Every line has these labels, and the
-    /// endpoint; if it is not the shared connection, also its role.
-    ///
-    /// ```no_run
-    /// use sleeve::Client;
-    ///
-    /// let client = Client::connect("redis://localhost")?;
-    /// let page: String = client.metrics().iter().map(|metrics| metrics.prometheus(&[("service", "shop")])).collect();
-    /// assert!(page.contains(r#"sleeve_replies_total{service="shop",endpoint="localhost:6379"} "#));
-    /// # Ok::<(), sleeve::Error>(())
-    /// ```
+    /// Returns the metrics as text for Prometheus (exposition format 0.0.4). Every line has these labels and the endpoint;
+    /// for any other than the shared connection, also its role.
     pub fn prometheus(&self, labels: &[(&str, &str)]) -> String {
         let endpoint = self.endpoint.to_string();
         let mut named = String::new();

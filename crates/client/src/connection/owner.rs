@@ -1,5 +1,4 @@
-//! The operations of a connection's owner other than sending: waits for it, lends it, asks whether it is still there, ends
-//! it.
+//! The operations of a connection's owner other than sending: waiting for it, lending it, checking it, ending it.
 //!
 //! Some connections belong to one caller for a while, and to others before and after it; the pool of their client
 //! (`transport/pool`) keeps them in between. The present owner sets how long a reply may take, command by command; the
@@ -51,7 +50,7 @@ impl Link {
         wait.map_or(Ok(()), |wait| self.wait_end(now().checked_add(wait)))
     }
 
-    /// Closes the connection as `close` does, in async code: waits until then, or for as long as it takes.
+    /// Closes the connection as `close` does, in async code, and waits until the deadline, if there is one.
     pub(crate) async fn close_async(self: Arc<Self>, deadline: Option<Instant>) -> Result<(), Error> {
         if !self.process.is_this() {
             return Err(inherited());
@@ -82,7 +81,7 @@ impl Link {
         self.finish(&mut done);
     }
 
-    /// Returns whether nothing is in flight and the connection is still there, or still to be made.
+    /// Returns whether nothing is in flight and the connection exists, or is still to be made.
     pub(crate) fn is_idle(&self) -> bool {
         if !self.process.is_this() {
             return false;
@@ -91,7 +90,7 @@ impl Link {
         shared.pipe.is_idle() && !shared.has_ended()
     }
 
-    /// Returns whether the connection is there, or will be.
+    /// Returns whether the connection exists, or will be made.
     pub(crate) fn is_open(&self) -> bool {
         self.process.is_this() && !self.shared.lock().has_ended()
     }
@@ -99,7 +98,7 @@ impl Link {
 
 /// The operations on a connection that one caller owns for a while, and that others own before and after it.
 impl Link {
-    /// Sets the time for which the next command may wait on the server, beside the command timeout.
+    /// Sets the time for which the next command may wait on the server, in addition to the command timeout.
     pub(crate) fn set_block_timeout(&self, block_timeout: BlockTimeout) {
         let limit = match block_timeout {
             BlockTimeout::Endless => None,
@@ -117,8 +116,8 @@ impl Link {
         }
     }
 
-    /// Notes that no caller owns the connection any more. Returns whether it is connected, and may wait in the pool for the
-    /// next owner.
+    /// Notes that no caller owns the connection any more. Returns whether it is connected, so that it may wait in the pool
+    /// for the next owner.
     pub(crate) fn enter_pool(&self) -> bool {
         let shared = self.shared.lock();
         self.tenure.is_lasting.store(false, Ordering::Relaxed);
@@ -140,7 +139,7 @@ impl Link {
         true
     }
 
-    /// Attaches this cache, which is kept true from now on, on each connection. A link has one at most.
+    /// Attaches a cache, which each connection of this link invalidates from now on. A link has at most one.
     pub(crate) fn attach(&self, cache: Arc<dyn Cache>) {
         self.shared.lock().observe();
         self.attach_common(cache);
@@ -160,13 +159,13 @@ impl Link {
         }
     }
 
-    /// Asks the server to announce changes, if there is a cache to tell.
+    /// Asks the server to report changed keys, if there is a cache.
     pub(super) fn ask_to_track(&self, shared: &mut Shared) {
         let speaks_resp3 = self.server.speaks_resp3.load(Ordering::Relaxed);
         self.tracker.ask(&mut shared.pipe, speaks_resp3, &self.config.endpoint);
     }
 
-    /// Stops a caller from reading its own replies if it waits here for the answer to a request that has gone elsewhere.
+    /// Stops a caller from reading its own replies on this connection, because its request has been sent to another node.
     pub(crate) fn release_reader(&self) {
         let mut shared = self.shared.lock();
         self.end_lone(&mut shared);

@@ -1,11 +1,11 @@
-//! The probe of a server that is silent on one connection: whether it answers on another.
+//! The probe of a server that is silent on one connection: it is asked on another.
 //!
-//! A server may be silent for good reasons: a long script, a fork, a command that waits. A server that answers a new
-//! connection is there, with any answer. A task asks the question and lives as long as the question, at most one at a time
-//! for all connections of a client, and an answer that any of them receives serves all.
+//! A server may be silent for good reasons: a long script, a fork, a command that waits. A server that answers on a new
+//! connection in any way is alive. A task asks, and ends with the answer. There is at most one such task for all connections
+//! of a client, and an answer that any of them receives serves all.
 //!
-//! If the server is the node of a cluster, the other nodes are asked sooner whether it still has its slots: a node that is
-//! silent and has none any more was replaced, and no caller waits for it.
+//! If the server is the node of a cluster, the other nodes are asked sooner whether it still has its slots: a silent node
+//! that has no slots any more was replaced, and no caller waits for it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -21,15 +21,14 @@ use crate::reactor::{TaskWaker, start};
 use crate::sys::lock::Mutex;
 use crate::sys::now;
 
-/// The pause between two tries at a server that refuses.
+/// The pause between two attempts at a server that refuses.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The silence of a node with commands in flight after which the others of its cluster are asked about it: they know its
-/// replacement long before the node counts as gone. A node may be silent for as long because it is busy, which costs a
-/// question.
+/// The silence of a node, with commands in flight, after which the other nodes are asked about it: they know its replacement
+/// long before the connection's own limit. A busy node may be silent for as long, which costs one request.
 const SUSPICION: Duration = Duration::from_secs(1);
 
-/// The pause between two such questions.
+/// The pause between two such requests to other nodes.
 const INQUIRY_PERIOD: Duration = Duration::from_millis(500);
 
 /// The knowledge of their server that the connections of one client share.
@@ -38,30 +37,30 @@ pub(crate) struct ServerHealth {
     state: Mutex<ProbeRecord>,
     /// The service of the server, if Sentinels are asked for its place.
     service: Option<Arc<Service>>,
-    /// The task that asks others whether this server still has its part, where it is the node of a cluster.
+    /// The cluster's task, which asks other nodes whether this node still has its slots; none for a single server.
     inquirer: Option<TaskWaker>,
-    /// True if that task is to ask.
+    /// True if the cluster's task has to ask about this node.
     is_suspected: AtomicBool,
 }
 
 #[derive(Default)]
 struct ProbeRecord {
-    /// The time at which a connection last received something from the server.
+    /// The time at which a connection last received bytes from the server.
     heard: Option<Instant>,
-    /// The time at which the last question without an answer was asked.
+    /// The time at which the last probe without an answer was begun.
     unanswered: Option<Instant>,
     asking: bool,
-    /// The time at which a connection without received bytes last reported it.
+    /// The time at which a silent connection last reported its suspicion.
     suspected: Option<Instant>,
-    /// The time at which the cluster said that others have all its slots, while it was suspected.
+    /// The time at which the cluster reported that other nodes have all slots of this one, while it was suspected.
     replaced: Option<Instant>,
 }
 
 /// The known state of a server.
 pub(crate) enum ProbeState {
-    /// The server sent something at this time.
+    /// The server sent bytes at this time.
     Heard(Instant),
-    /// The server did not answer a question that was asked after the silence had begun.
+    /// The server did not answer a probe that was begun after the silence had begun.
     Gone,
     /// A probe is in flight.
     Asking,
@@ -70,22 +69,22 @@ pub(crate) enum ProbeState {
 }
 
 impl ServerHealth {
-    /// Creates the state, with nothing known yet, of the server that this configuration names.
+    /// Creates the state of the server that this configuration names, with nothing known yet.
     pub(crate) fn of(config: &Config) -> Arc<Self> {
         Arc::new(Self { service: Service::of(config), ..Self::default() })
     }
 
-    /// Creates the state, with nothing known yet, of the node of a cluster; the cluster's task asks others about it.
+    /// Creates the state of the node of a cluster, with nothing known yet; the cluster's task asks other nodes about it.
     pub(crate) fn of_node(inquirer: TaskWaker) -> Arc<Self> {
         Arc::new(Self { inquirer: Some(inquirer), ..Self::default() })
     }
 
-    /// Returns the length of a silence after which others are asked about it, if there are others.
+    /// Returns the length of a silence after which other nodes are asked about this one; none for a single server.
     pub(crate) fn suspicion(&self, silence_max: Duration) -> Option<Duration> {
         self.inquirer.map(|_| SUSPICION.min(silence_max / 5))
     }
 
-    /// Notes that a connection has received nothing since then: others are asked about it, now and then.
+    /// Notes that a connection is silent. From time to time, the cluster's task is woken to ask other nodes.
     pub(crate) fn suspect(&self, now: Instant) {
         let mut state = self.state.lock();
         if state.suspected.is_none_or(|suspected| now.saturating_duration_since(suspected) >= INQUIRY_PERIOD) {
@@ -96,41 +95,40 @@ impl ServerHealth {
         }
     }
 
-    /// Returns whether others are to be asked about it. Says so once.
+    /// Returns whether other nodes have to be asked about this one, and clears that mark.
     pub(crate) fn take_suspicion(&self) -> bool {
         self.is_suspected.load(Ordering::Relaxed) && self.is_suspected.swap(false, Ordering::Acquire)
     }
 
-    /// Returns whether it has not been heard of since a connection suspected it.
+    /// Returns whether no bytes have arrived since a connection suspected the server.
     pub(crate) fn is_silent(&self) -> bool {
         let state = self.state.lock();
         state.suspected.is_some() && state.suspected > state.heard
     }
 
-    /// Others have all that it had. A connection on which it is silent waits for it no longer.
+    /// Notes that other nodes have all slots of this one. A connection on which it is silent then ends.
     pub(crate) fn replace(&self, now: Instant) {
         self.state.lock().replaced = Some(now);
     }
 
-    /// Returns whether it was replaced since then, and not heard of.
+    /// Returns whether the node was replaced since this time, and has sent no bytes.
     pub(crate) fn is_replaced(&self, since: Instant) -> bool {
         let state = self.state.lock();
         state.replaced.is_some_and(|replaced| replaced > since) && state.replaced > state.heard
     }
 
-    /// Returns the service that Sentinels are asked for, if they are.
+    /// Returns the service, if Sentinels are asked for the server's address.
     pub(crate) fn service(&self) -> Option<&Arc<Service>> {
         self.service.as_ref()
     }
 
-    /// Makes the task of this waker follow the server from now on, at any place. Returns none if the server is always at
-    /// one place.
+    /// Registers the task of this waker as a follower of the server's address. Returns none if the address is fixed.
     pub(crate) fn follow(&self, task_waker: TaskWaker) -> Option<Follower> {
         self.service.as_ref().map(|service| service.follow(task_waker))
     }
 
-    /// Returns the observer that is notified when the server turns commands away: a connection, if the server may turn out to
-    /// be elsewhere.
+    /// Returns the observer that is notified when the server refuses commands: the connection, if the server's address may
+    /// change.
     pub(crate) fn error_observer<W: ErrorObserver + 'static>(
         &self,
         connection: &Weak<W>,
@@ -138,7 +136,7 @@ impl ServerHealth {
         self.service.as_ref().map(|_| connection.clone() as Weak<dyn ErrorObserver>)
     }
 
-    /// Notes that the server has sent something.
+    /// Notes that the server has sent bytes.
     pub(crate) fn hear(&self, at: Instant) {
         let mut state = self.state.lock();
         state.heard = state.heard.max(Some(at));
@@ -155,7 +153,7 @@ impl ServerHealth {
         }
     }
 
-    /// Starts a task that asks until the deadline.
+    /// Starts a task that probes the server until the deadline.
     pub(crate) fn ask(self: &Arc<Self>, config: &Config, deadline: Instant) {
         self.state.lock().asking = true;
         let (health, config) = (self.clone(), config.clone());
@@ -170,13 +168,13 @@ impl ServerHealth {
         let started =
             TaskWaker::new().and_then(|task_waker| start(task_waker, ask, move |_| failed.state.lock().asking = false));
         if started.is_err() {
-            // If no question can be asked, no server is accused.
+            // If the probe could not be sent, the server does not count as silent.
             unasked.state.lock().asking = false;
         }
     }
 }
 
-/// Returns whether the server says anything on a connection of its own before the deadline.
+/// Returns whether the server sends any bytes on a new connection before the deadline.
 async fn asks(config: &Config, service: Option<&Service>, deadline: Instant, context: &TaskContext) -> bool {
     let mut tick = || Some(PAUSE);
     loop {
@@ -188,7 +186,7 @@ async fn asks(config: &Config, service: Option<&Service>, deadline: Instant, con
         match ask_once(config, service, context, &mut attempt).await {
             Ok(0) => {}
             Ok(_) => return true,
-            // A server that speaks TLS wrongly is there.
+            // A server that answers with a fault in its TLS is alive.
             Err(error) if error.kind() == std::io::ErrorKind::InvalidData => return true,
             Err(_) => {}
         }
@@ -199,7 +197,7 @@ async fn asks(config: &Config, service: Option<&Service>, deadline: Instant, con
     }
 }
 
-/// Connects, asks, and returns how many bytes arrived.
+/// Connects, sends a request, and returns the number of bytes that arrived.
 async fn ask_once(
     config: &Config,
     service: Option<&Service>,
@@ -211,8 +209,8 @@ async fn ask_once(
         Some(place) => dial_host(config, &place.host, place.port, context, attempt).await?,
     };
     let watch = context.watch(&socket)?;
-    // An ECHO of nothing is refused, and a refusal is an answer: a server gives it before it asks for a password, and while
-    // CLIENT PAUSE holds up everything that can be executed. So few bytes always find room on a fresh connection.
+    // ECHO without an argument is refused, and a refusal is an answer: a server gives it before it asks for a password, and
+    // while CLIENT PAUSE holds up every command that can be executed. So few bytes always find room on a fresh connection.
     socket.send(b"*1\r\n$4\r\nECHO\r\n")?;
     loop {
         match socket.receive(&mut [0; 64]) {

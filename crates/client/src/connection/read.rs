@@ -1,24 +1,24 @@
 //! The readers of a socket: the connection's task, a task of the application, or a caller that waits.
 //!
 //! A task or thread that is awake reads. One reader at a time holds the reply reader's lock, and only while it reads the
-//! bytes that are there; wake-ups happen after it is released. There are three:
+//! bytes that have arrived; wake-ups happen after it is released. There are three readers:
 //!
 //! - **The connection's task** reads if no other reader does.
 //! - **A task that waits for an answer** reads for all tasks that do. To wake a task from a foreign thread costs more than
-//!   the whole command, and to wake each of a hundred that wait costs a hundred times as much; a task that wakes its
-//!   neighbours does it cheaply. And a reader that is always awake takes replies in crumbs. So when bytes arrive, and a task
-//!   waits for one of the oldest replies, the reactor calls that task alone. Its turn comes after those of the ready tasks;
-//!   then it reads the bytes that have arrived together, and answers the others. The requests that they send in their turns
-//!   are left lying, and leave in one piece when the first of them has to wait. Nothing depends on it: the reactor looks
-//!   again a moment later, and then reads and writes by itself the bytes that were left. If it had to, the runtime is busy
-//!   with something else, and is not asked again for a while.
-//! - **A thread that is alone on its connection** reads for itself. When it sends a command, waits for it, sends the next,
-//!   and so on, the reply need not travel over the reactor's thread: that costs two switches a command (measured on loopback:
-//!   26 us a round trip with them, 17 without). So when the connection's task has seen such a habit for a while it leaves the
+//!   the whole command, and to wake each of a hundred waiting tasks costs a hundred times as much; a task that wakes its
+//!   neighbours does it cheaply. And a reader that is always awake takes few replies at a time. So when bytes arrive, and a
+//!   task waits for one of the oldest replies, the reactor calls that task alone. Its turn comes after those of the ready
+//!   tasks; then it reads the bytes that have arrived together, and answers the others. The requests that they send in their
+//!   turns stay gathered, and leave in one piece when the first of these tasks has to wait. Nothing depends on the called
+//!   task: the reactor checks again a moment later, and then reads and writes by itself the bytes that were left. If it had
+//!   to, the runtime is busy with other work, and is not asked again for a while.
+//! - **A thread that is alone on its connection** reads for itself. If it sends a command, waits for it, sends the next, and
+//!   so on, the reply need not travel over the reactor's thread: that costs two switches a command (measured on loopback: 26
+//!   us a round trip with them, 17 without). So when the connection's task has seen such a habit for a while it leaves the
 //!   socket to the caller and waits to be woken. It takes the socket back in any of four cases: two commands are in flight at
 //!   once; two threads wait; a task awaits a reply, instead of a thread that waits; or no caller has waited for a while. The
 //!   caller that notices wakes it. Through shared memory the thread may have any number of commands in flight: to send costs
-//!   no system call, so each leaves at once, and nothing is left to be written by the task.
+//!   no system call, so each leaves at once, and the task has nothing to write.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -42,7 +42,7 @@ use crate::sys::planted::{self, Fault};
 use crate::sys::wake::wake_all;
 use crate::sys::{clock_us, now};
 
-/// Reads in a row before gathered requests are looked after again.
+/// The number of reads in a row before gathered requests are written again.
 const READS_MAX: usize = 8;
 
 /// The number of bytes in a row before other connections have their turns: a large reply is taken in pieces, so that it holds
@@ -54,9 +54,9 @@ const READ_ONLY: &[u8] = b"write against a read only";
 
 /// The reason why a connection has ended.
 pub(crate) enum Cause {
-    /// The client is gone and has its answers.
+    /// The client was closed, and all its calls are answered.
     Closed,
-    /// The stream ended, or its bytes cannot be believed.
+    /// The stream ended, or its bytes cannot be trusted.
     Broken(String),
 }
 
@@ -66,24 +66,25 @@ impl From<io::Error> for Cause {
     }
 }
 
-/// The rest of a read: whether there may be more.
+/// The state after a read: whether there may be more bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rest {
     None,
     Maybe,
 }
 
-/// The party that the socket is read for.
+/// The party on behalf of which the socket is read.
 pub(crate) enum By<'a> {
     /// The connection's task, which watches the habit of the waiting callers.
     Task(&'a mut Habit),
-    /// A task of the application, of those to which it was left.
+    /// A task of the application to which the bytes were left.
     Awake,
-    /// A thread that is alone on its connection, and looks again before it sleeps.
+    /// A thread that is alone on its connection, and checks again before it sleeps.
     Lone,
 }
 
-/// Reads the received bytes and answers the askers. A stream that has hung up is read to its end: that is not reported again.
+/// Reads the received bytes and answers the askers. A stream that has hung up is read to its end, because that event is not
+/// reported again.
 pub(crate) fn read(
     link: &Link,
     socket: &Socket,
@@ -101,7 +102,7 @@ pub(crate) fn read(
             Ok(0) => return Err(Cause::Broken("the server closed it".to_owned())),
             Ok(count) => count,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                // Behind bells that were rung for nothing the end is still to come.
+                // The wake-up was for bells without bytes; if the stream has hung up, its end is still to be read.
                 return Ok(if hung_up { Rest::Maybe } else { Rest::None });
             }
             Err(error) => return Err(error.into()),
@@ -169,8 +170,8 @@ fn take(link: &Link, reply_reader: &mut ReplyReader, bytes: usize, replies: usiz
     enough
 }
 
-/// Sends the requests that must be sent because of a reply. They are back in the pipe before the reply reader is released: a
-/// thread that cuts the connection finds them in one of the two.
+/// Sends the requests that must be sent because of a reply. They are back in the pipe before the reply reader's lock is
+/// released, so that a thread that cuts the connection finds them in one of the two.
 fn resume(link: &Link, reply_reader: MutexGuard<'_, ReplyReader>, next: Resumption) {
     let mut shared = link.shared.lock();
     shared.pipe.resume(next.asker, next.frames, next.database, next.request, next.time);
@@ -180,20 +181,20 @@ fn resume(link: &Link, reply_reader: MutexGuard<'_, ReplyReader>, next: Resumpti
     }
 }
 
-/// The time that a called task has to come; so long the gathered requests may be left lying.
+/// The time within which a called task has to read; for as long the gathered requests may stay unsent.
 const CALL_TIMEOUT: Duration = Duration::from_micros(200);
 
-/// The most times that no task is called after several did not come.
+/// The largest number of times that no task is called, after several called tasks did not read.
 const PAUSE_MAX: u32 = 1024;
 
 /// The connection task's memory of the tasks that it has called.
 #[derive(Default)]
 pub(crate) struct Calls {
-    /// The time until which the last one may come.
+    /// The time until which the task that was called last may read.
     until: Option<Instant>,
-    /// The number of calls in a row that no task answered.
+    /// The number of calls in a row after which no task read.
     missed: u32,
-    /// The number of times that no task is called.
+    /// The number of times for which no further task is called.
     pause: u32,
 }
 
@@ -203,7 +204,7 @@ impl Calls {
         self.until
     }
 
-    /// Decides about received bytes. Returns whether they are left to a task.
+    /// Decides whether a task is called to read received bytes. Returns whether they are left to it.
     pub(crate) fn leave_to_task(&mut self, link: &Link) -> bool {
         if !REPORTS_ONCE {
             return false;
@@ -222,7 +223,7 @@ impl Calls {
         true
     }
 
-    /// Returns whether the time of the task that was called has passed, and it did not come.
+    /// Returns whether the called task has not read in time, and takes the bytes back then.
     pub(crate) fn take_back(&mut self, link: &Link) -> bool {
         if self.until.is_none_or(|until| until > now()) {
             return false;
@@ -237,7 +238,7 @@ impl Calls {
 
 /// Reads the received bytes, if they were left to the tasks that are awake.
 fn read_left(link: &Link) {
-    // Bytes on the socket of a parent process are the parent's.
+    // In a forked child the bytes on the socket belong to the parent.
     if !link.caller_reads.is_left() || !link.process.is_this() || !link.caller_reads.take_left() {
         return;
     }
@@ -252,8 +253,8 @@ fn read_left(link: &Link) {
     }
 }
 
-/// Leaves the rest of a caller's reading to the task: the task learns in no other way of the bytes that TLS has
-/// decrypted.
+/// Leaves the bytes that a caller has not read to the task. The task must be told, because TLS may have decrypted them
+/// already.
 fn leave_rest(link: &Link) {
     let mut shared = link.shared.lock();
     shared.is_unread = true;
@@ -261,7 +262,7 @@ fn leave_rest(link: &Link) {
     link.wake(shared);
 }
 
-/// Ends a caller's reading. If the caller gives the socket back, the task looks once more.
+/// Ends a caller's reading. If the caller gives the socket back, the task checks it once more.
 fn end_reading(link: &Link) -> MutexGuard<'_, Shared> {
     let mut shared = link.shared.lock();
     if !shared.end_reading() {
@@ -272,7 +273,7 @@ fn end_reading(link: &Link) -> MutexGuard<'_, Shared> {
     shared
 }
 
-/// Reports that a caller that reads has found the connection broken: its task handles the loss.
+/// Reports that a reading caller has found the connection broken: its task handles the loss.
 pub(super) fn report(link: &Link, cause: Cause) {
     let mut shared = link.shared.lock();
     if let Cause::Broken(why) = cause {
@@ -285,28 +286,28 @@ pub(super) fn report(link: &Link, cause: Cause) {
 /// The time for which the task leaves the socket alone before it checks whether the habit still holds.
 pub(crate) const LONE_TICK: Duration = Duration::from_millis(100);
 
-/// The number of times that the task finds that no caller has waited before it assumes that none will.
+/// The number of times in a row that the task finds no waiting caller before it assumes that there will be none.
 const IDLE_LOOKS_MAX: u32 = 10;
 
-/// Waits in a row, each for the only reply there was, that make a habit.
+/// The number of waits in a row, each for the only reply in flight, that make a habit.
 const LONE_AFTER: u32 = 16;
 
-/// The most replies that make a habit, if earlier habits did not hold.
+/// The largest number of replies that is required for a habit, after earlier habits did not hold.
 const LONE_AFTER_MAX: u32 = 16 * 1024;
 
 /// The task's memory of how callers wait for replies.
 pub(crate) struct Habit {
-    /// Waits that had been counted when the task last looked.
+    /// The number of waits that had been counted at the task's last check.
     waits: u32,
-    /// Replies in a row that arrived alone and were waited for.
+    /// The number of replies in a row that arrived alone and were waited for.
     streak: u32,
-    /// The number of replies that make a habit: more if it did not hold for as long as it took to be seen.
+    /// The number of replies that make a habit. It grows if a habit ended sooner than it had taken to be noticed.
     enough: u32,
-    /// Waits that had been counted when the socket was offered to a caller, until the task reads again.
+    /// The number of waits that had been counted when the socket was offered to a caller; none once the task reads again.
     left_at: Option<u32>,
-    /// True if the habit held when the task last looked.
+    /// True if the habit held at the task's last check.
     settled: bool,
-    /// The number of times in a row that it has looked and no caller had waited.
+    /// The number of checks in a row at which no caller had waited.
     idle_looks: u32,
 }
 
@@ -317,25 +318,25 @@ impl Default for Habit {
 }
 
 impl Habit {
-    /// Watches the habit of the callers, before the task hands out some replies: are they one reply that a thread waits for?
-    /// If that is a habit, the socket is offered to the next caller that waits.
+    /// Watches the habit of the callers, before the task hands out replies: is it a single reply that a thread waits for? If
+    /// that is a habit, the socket is offered to the next caller that waits.
     fn watch(&mut self, link: &Link, shared: &mut Shared, replies: usize) {
         if let Some(left_at) = self.left_at.take() {
             let has_held = shared.waits.wrapping_sub(left_at) >= self.enough;
             self.enough = if has_held { LONE_AFTER } else { (self.enough * 2).min(LONE_AFTER_MAX) };
         }
-        // A SELECT may have been answered ahead of it. A caller that begins to wait when its reply is there already counts
-        // for the next one.
+        // A SELECT may have been answered ahead of the reply. A caller that begins to wait when its reply has already arrived
+        // counts for the next one.
         self.streak = match shared.waits.wrapping_sub(self.waits) {
             1 | 2 if (replies <= 2 && shared.pipe.is_idle()) || shared.shares_memory() => self.streak + 1,
-            // A caller that has several commands in flight waits for some of them only.
+            // A caller with several commands in flight waits only for some of them.
             0 if shared.shares_memory() => self.streak,
             _ => 0,
         };
         self.waits = shared.waits;
         if self.streak >= self.enough {
             self.streak = 0;
-            // A caller that waits on the server for long has nothing to gain.
+            // A caller of a command that waits on the server for long gains nothing.
             if !link.tenure.is_blocking.load(Ordering::Relaxed) && link.caller_reads.has_event() {
                 self.left_at = Some(shared.waits);
                 shared.is_offered = true;
@@ -358,8 +359,8 @@ impl Habit {
     }
 }
 
-/// Returns whether one thread may read the replies in flight for itself: no other caller waits for any of them, and it
-/// need not write for others.
+/// Returns whether one thread may read the replies in flight for itself: no other caller waits for any of them, and it has no
+/// requests of others to write.
 fn is_for_one(shared: &Shared) -> bool {
     let may_be_several = shared.shares_memory() || shared.pipe.in_flight() <= 1;
     may_be_several && shared.pipe.queue.gathered() == 0 && !shared.pipe.is_awaited()
@@ -367,7 +368,7 @@ fn is_for_one(shared: &Shared) -> bool {
 
 impl ErrorObserver for Link {
     fn refused(&self, error: &[u8]) {
-        // A script may begin its own errors as it likes.
+        // A script may return an error with this code, so the words are compared as well.
         let turns_away = error.windows(READ_ONLY.len()).any(|words| words == READ_ONLY);
         if error.starts_with(b"READONLY ") && turns_away {
             report(self, Cause::Broken("the server takes no writes any more, so another is the primary".to_owned()));
@@ -385,8 +386,8 @@ impl Driver for Link {
         self.end_lone(&mut shared);
         if shared.may_write() {
             if may_yield && (shared.in_company || shared.pipe.queue.is_burst()) {
-                // Other tasks are about to gather more, and one system call will do for all. One comes again to make it; should
-                // it not, the connection's task does.
+                // Other tasks are about to gather more requests, which one system call can send together. One task polls
+                // again to make it; if it does not, the connection's task writes.
                 if std::mem::replace(&mut shared.will_be_written, true) && shared.looks_soon() {
                     return Flush::Done;
                 }
@@ -425,14 +426,15 @@ impl Driver for Link {
             self.task_waker.wake();
         }
         if shared.is_lone() && !shared.is_unattended() {
-            // Another thread reads, which leaves when it has its own answer.
+            // Another thread reads; it stops when it has its own answer.
             self.end_lone(&mut shared);
         }
         while shared.is_lone() && !handle.is_done() {
             let Some((socket, event)) = shared.socket().cloned().zip(self.caller_reads.event.get()) else { return };
             shared.begin_reading();
             drop(shared);
-            // The task may have left the socket to this caller while it hands out its answer, of which nothing else tells.
+            // The task may have left the socket to this caller while it hands out the caller's answer. This lock waits until
+            // it has, because nothing else reports that.
             drop(self.reply_reader.lock());
             if handle.is_done() {
                 shared = end_reading(self);

@@ -1,12 +1,12 @@
-//! Commands that the server has turned away for the moment: the connection waits, and sends them again.
+//! Commands that the server has refused for the moment: the connection waits, and sends them again.
 //!
 //! The pipe (`pipe/retry`) decides which commands are sent again, and after which pause; the connection's task ends the
 //! pause, whichever reader has read the refusal. A connection that is not made again when it is lost belongs to one caller,
 //! which may be within a transaction that it writes by hand: it gets the error at once.
 //!
-//! A server that was made a replica says READONLY. If the server always has the same address, that error goes to the caller
-//! alone. If Sentinels say where the primary is, the connection ends, and they are asked again. Commands that wait for their
-//! answers on it are lost with it, except those that were turned away, which go to the new primary.
+//! A server that has become a replica replies READONLY. If the server always has the same address, that error goes only to
+//! the caller. If Sentinels know the primary, the connection ends, and they are asked again. Commands in flight are lost with
+//! it, except those that were refused, which go to the new primary.
 
 use std::thread;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::pipe::reply_reader::ReplyReader;
 use crate::sys::exact_clock_ms;
 use crate::sys::lock::MutexGuard;
 
-/// The number of times that the reader yields while a writer has the bytes of requests that were turned away.
+/// The number of times that the reader yields while a writer has the bytes of requests that were refused.
 const YIELDS_MAX: u32 = 10_000;
 
-/// Waits for the writer, if replies have arrived faster than it has given back the bytes of their requests.
+/// Waits for the writer to give back the bytes of requests with replies that have arrived already.
 #[cold]
 pub(super) fn await_writer(shared: &mut MutexGuard<'_, Shared>, replies: usize) {
     for _ in 0..YIELDS_MAX {
@@ -33,7 +33,7 @@ pub(super) fn await_writer(shared: &mut MutexGuard<'_, Shared>, replies: usize) 
     }
 }
 
-/// Handles refusals: some of the replies that were just taken in turn their commands away.
+/// Handles refusals among the replies that were just taken in.
 #[cold]
 pub(super) fn put_off(link: &Link, shared: &mut Shared, reply_reader: &mut ReplyReader) {
     let refusals = reply_reader.take_refusals();
@@ -61,7 +61,7 @@ pub(super) fn end_probe(link: &Link, shared: &mut Shared) {
     link.task_waker.wake();
 }
 
-/// Releases the requests that were turned away if the pause has ended; otherwise returns the time that is left.
+/// Releases the requests that were refused if the pause has ended; otherwise returns the time that is left.
 pub(super) fn resume_refused(shared: &mut Shared) -> Option<Duration> {
     let left_ms = shared.pipe.pause_left_ms(exact_clock_ms())?;
     if left_ms > 0 {

@@ -1,13 +1,13 @@
 //! Sending: requests with deadlines of their own, long ones, gathered ones, transactions, those of a cluster and of a cache;
 //! and the bound on the queue.
 //!
-//! A caller that sends many bytes waits for room, and for no longer than its command may take. A caller that waits for an
-//! answer waits in its own way, so that no thread that runs tasks is held up: such a request is queued beyond the bound, up to
-//! twice as much, and a caller that drops it waits instead. Requests that were gathered before they arrive here were admitted
-//! then: they neither wait for room nor are refused.
+//! A caller that sends many bytes waits for room, for no longer than its command may take. A caller that waits for an answer
+//! does so after the call, so that no thread that runs async tasks is held up: such a request is queued beyond the bound, up
+//! to twice the bound, and a caller that drops the reply waits for room then. Requests that were gathered before they arrive
+//! here were admitted then: they neither wait for room nor are refused.
 //!
 //! A deadline is kept in the pipe as a time on the wrapping clock of milliseconds, no later than any command may take. The
-//! task sleeps until the next that it knows of, so it is woken for one alone that is earlier. Any thread.
+//! task sleeps until the next deadline that it knows, so only a request with an earlier one wakes it. Any thread.
 
 use std::time::{Duration, Instant};
 
@@ -28,11 +28,11 @@ use crate::sys::lock::{self, MutexGuard};
 use crate::sys::planted::{self, Fault};
 use crate::sys::{clock_ms, exact_clock_ms, now};
 
-/// The reason why a request was not sent; if it may be sent elsewhere, the request itself.
+/// The reason why a request was not sent; if it may be sent to another node, with the request itself.
 pub(crate) enum Unsent {
     /// The queue has no room for it.
     Full(Routed),
-    /// The connection is not there any more.
+    /// The connection has ended.
     Ended(Routed),
     /// The error for the caller.
     Refused(Error),
@@ -41,13 +41,13 @@ pub(crate) enum Unsent {
 /// The deadline of a wait for room.
 pub(super) struct RoomDeadline {
     pub(super) until: Option<Instant>,
-    /// The limit of all commands, where no earlier deadline was said.
+    /// The command timeout; it counts if no earlier deadline was given.
     limit: Option<Duration>,
 }
 
 /// Requests of one connection.
 impl Link {
-    /// Sends a request as `send` does, with a deadline: also while it waits for room, or for a connection.
+    /// Sends a request as `send` does, with a deadline, which also counts while it waits for room, or for a connection.
     pub(crate) fn send_until(
         &self,
         database: u32,
@@ -71,7 +71,7 @@ impl Link {
         Ok(Some(handle))
     }
 
-    /// Sends a request as `send` and `send_until` do, if it takes long to be copied: no other caller waits for the lock
+    /// Sends a long request as `send` and `send_until` do. It is copied without the lock, so that no other caller waits
     /// during the copy.
     #[cold]
     pub(super) fn send_long(
@@ -92,8 +92,8 @@ impl Link {
         Ok(Some(handle))
     }
 
-    /// Decides on the writer as `pushed` does, for a request with a deadline of its own. If it is the next deadline, the task
-    /// knows of none as early, and has to be notified if it sleeps.
+    /// Decides which thread writes, as `pushed` does, for a request with a deadline of its own. If no earlier deadline is
+    /// known (`is_next`), the task has to be woken if it sleeps.
     pub(super) fn pushed_due(&self, mut shared: MutexGuard<'_, Shared>, is_next: bool) {
         let wakes = is_next && !shared.is_awake() && !planted::has(Fault::ForgetsDeadline);
         if wakes {
@@ -105,13 +105,13 @@ impl Link {
         }
     }
 
-    /// Returns the time at which a request times out that is sent now, on the wrapping clock: at its deadline, or when no
-    /// command may take any longer.
+    /// Returns the time at which a request that is sent now times out, on the wrapping clock: at its deadline, or at the
+    /// command timeout if that is earlier.
     pub(crate) fn due_ms(&self, deadline: Instant) -> u32 {
         due_ms(deadline, self.limit_ms())
     }
 
-    /// Sends one request for which the queue had no room when it was looked at. It may have a deadline of its own.
+    /// Sends one request for which the queue had no room at first. It may have a deadline of its own.
     #[cold]
     pub(crate) fn send_when_there_is_room(
         &self,
@@ -137,7 +137,7 @@ impl Link {
         Ok(if fits { Sent::Slot(handle) } else { Sent::Queued(Queued::new(handle, room_deadline.until)) })
     }
 
-    /// Sends several requests with nothing in between.
+    /// Sends several requests without another request between them.
     pub(crate) fn send_units(&self, units: Vec<Unit>, bytes: &[u8]) -> Result<(), (Error, Vec<Unit>)> {
         let checked = units.iter().try_for_each(|unit| self.check(unit.database));
         let name = units.first().map_or(Name::UNKNOWN, |unit| unit.target.name());
@@ -166,21 +166,21 @@ impl Link {
         }
     }
 
-    /// Tells the receivers of a transaction's answers that it is not sent.
+    /// Fails the replies of a transaction that is not sent.
     pub(crate) fn refuse_transaction(&self, mut transaction: TransactionState, error: &Error) {
         let mut done = Completions::default();
         transaction.fail(error, &mut done);
         self.finish(&mut done);
     }
 
-    /// Sends several requests with nothing in between, each with the time at which it was issued. It never waits, so that a
-    /// thread that reads replies may call it.
+    /// Sends several requests without another request between them, each with the time at which it was issued. It never
+    /// waits, so that a thread that reads replies may call it.
     pub(crate) fn send_gathered(&self, units: Vec<Unit>, bytes: &[u8]) -> Result<(), (Error, Vec<Unit>)> {
         if let Err(error) = units.iter().try_for_each(|unit| self.check(unit.database)) {
             return Err((error, units));
         }
         let mut shared = self.shared.lock();
-        // These were taken in before the client was closed.
+        // These requests were admitted before the client was closed.
         if shared.has_ended() {
             drop(shared);
             return Err((Error::closed(&self.ended()), units));
@@ -191,8 +191,8 @@ impl Link {
         Ok(())
     }
 
-    /// Sends a request as `send_gathered` does, if it was copied before; it leaves now as far as it can. Returns the end that
-    /// its answer goes to.
+    /// Sends one request as `send_gathered` does, if it was copied before. It leaves at once if it can. Returns the handle
+    /// for its answer.
     pub(crate) fn send_copied(
         &self,
         database: u32,
@@ -240,7 +240,7 @@ impl Link {
 ///
 /// Requests that the connection does not take any more, because it is lost and not made again, go back to their sender.
 impl Link {
-    /// Sends a request of a cluster for the first time, if there is room for it: the caller's end is made here. It never waits.
+    /// Sends a request of a cluster for the first time, if there is room for it, and makes its handle. It never waits.
     #[inline]
     pub(crate) fn send_routed(&self, mut routed: Routed) -> Result<Handle, Unsent> {
         if let Err(error) = self.check(routed.database) {
@@ -278,8 +278,8 @@ impl Link {
         Ok(if fits { Sent::Slot(handle) } else { Sent::Queued(Queued::new(handle, room_deadline.until)) })
     }
 
-    /// Sends requests with callers that have their ends already, with nothing in between. They neither wait for room nor are
-    /// refused. All of them are returned if the connection is lost.
+    /// Sends requests of which the handles exist already, without another request between them. They neither wait for room
+    /// nor are refused. All of them are returned if the connection is lost.
     pub(crate) fn resend_routed(&self, several: Vec<Routed>) -> Result<(), Vec<Routed>> {
         let shared = self.shared.lock();
         if !shared.is_wanted() {
@@ -309,19 +309,19 @@ impl Link {
         }
     }
 
-    /// Returns the lock, for requests with callers that do not wait for an answer at once.
+    /// Waits for room, and returns the lock, for requests with callers that do not wait for an answer at once.
     pub(super) fn admit_many(&self, name: Name, length: usize) -> Result<MutexGuard<'_, Shared>, Error> {
         let shared = self.shared.lock();
         if self.has_room(&shared, length) {
             return Ok(shared);
         }
-        // No caller waits on their behalf later.
+        // No caller waits for room later, so the bound holds at once.
         self.admit(shared, name, length, &self.room_deadline(None), false).map(|(shared, _)| shared)
     }
 
-    /// Returns the lock, once a request may be queued, and whether it fits. A request that does not fit is queued all the
-    /// same while the queue is not twice as full as it should be; on a thread that runs tasks even then, if the caller that
-    /// waits for its answer `waits_later` in its own way.
+    /// Waits until a request may be queued, and returns the lock, and whether the request fits within the bound. A request
+    /// beyond the bound is queued all the same while the queue is below twice the bound; on a thread that runs async tasks
+    /// even above that, if the caller waits for room or for its answer later (`waits_later`).
     pub(super) fn admit<'a>(
         &'a self,
         mut shared: MutexGuard<'a, Shared>,
@@ -334,7 +334,7 @@ impl Link {
             if !shared.is_wanted() {
                 return Err(self.came_too_late());
             }
-            // A request that is longer than the whole queue may be may go alone.
+            // A request that is longer than the bound itself may be queued alone.
             if self.fits(&shared, length) || shared.pipe.queue.held == 0 {
                 return Ok((shared, true));
             }
@@ -357,8 +357,8 @@ impl Link {
         }
     }
 
-    /// Waits until the queue has room, or nothing can be sent any more. A task's thread waits only while far too much is
-    /// queued.
+    /// Waits until the queue has room, or the link has ended. A thread that runs async tasks waits only while the queue is
+    /// above twice the bound.
     pub(crate) fn await_room(&self, deadline: Option<Instant>, is_task: bool) {
         if !self.process.is_this() {
             return;
@@ -382,13 +382,13 @@ impl Link {
         in_time
     }
 
-    /// Returns whether more is queued than should be.
+    /// Returns whether the queue is above its bound.
     pub(crate) fn is_overfull(&self) -> bool {
         self.shared.lock().pipe.queue.held > self.config.limits.queue_bytes_max
     }
 }
 
-/// Returns a deadline on the wrapping clock: no later than `limit_ms` milliseconds from now.
+/// Returns a deadline as a time on the wrapping clock: no later than `limit_ms` milliseconds from now.
 pub(crate) fn due_ms(deadline: Instant, limit_ms: Option<u32>) -> u32 {
     let left = deadline.saturating_duration_since(now());
     let left_ms = u32::try_from(left.as_nanos().div_ceil(1_000_000)).unwrap_or(u32::MAX);

@@ -1,8 +1,8 @@
 //! The state of a link under its lock: the connection's progress, whether a handle still needs it, how its task waits, and
 //! which party reads.
 //!
-//! The four change independently of each other. The owner of the lock has all of them; a transition wakes no task, which is
-//! the caller's part if the comment says so. Pure data.
+//! The four change independently of each other. The owner of the lock has all of them. A transition wakes no task itself; if
+//! the task has to be woken, the comment says so, and the caller does it. Pure data.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -19,12 +19,12 @@ use crate::sys::{Event, clock_us};
 
 /// The progress of the connection.
 enum Wire {
-    /// There is none: none yet, or none any more; and why, as far as an attempt has reported one.
+    /// No connection: none was made yet, or the last one was lost; with the reason, if an attempt has failed.
     Down(Option<String>),
-    /// Bytes go both ways.
+    /// The connection is open in both directions.
     Up {
         socket: Arc<Socket>,
-        /// The socket takes no more at the moment; the task waits until it does.
+        /// True if the socket takes no more bytes at the moment; the task waits until it does.
         is_full: bool,
     },
 }
@@ -35,18 +35,18 @@ enum Life {
     Wanted,
     /// As `Wanted`, while the sent requests are reported to a cache.
     Observed,
-    /// The last handle is gone, or the client was closed: the queue is finished, and then the connection ends.
+    /// The last handle was dropped, or the client was closed: the connection ends when the queue is empty.
     Closing {
         since_us: u64,
     },
-    /// The task has ended: nothing can be sent any more.
+    /// The task has ended: no request can be sent any more.
     Ended,
 }
 
 /// The way in which the connection's task waits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sleep {
-    /// The task runs, or is to be woken.
+    /// The task runs, or was woken.
     Awake,
     /// The task waits, or is about to, and must be woken for gathered requests.
     Asleep,
@@ -60,18 +60,18 @@ enum Sleep {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reader {
     Task,
-    /// The socket is left to a caller that is alone here; at the moment none reads.
+    /// The socket is left to a caller that is alone on the connection; at the moment it does not read.
     Caller,
-    /// A caller reads.
+    /// The caller reads.
     CallerReading,
-    /// A caller reads that is to give the socket back to the task.
+    /// The caller still reads, and has to give the socket back to the task.
     CallerLeaving,
 }
 
-/// The reading by callers of their own replies, without the link's lock; see `read`.
+/// The state, outside of the link's lock, of callers that read their own replies; see `read`.
 #[derive(Default)]
 pub(crate) struct CallerReads {
-    /// The event that wakes a lone caller that reads its replies itself; made when there is one for the first time.
+    /// The event that wakes a lone caller that reads its replies itself; it is created for the first such caller.
     pub(super) event: OnceLock<Event>,
     /// The number of threads that wait for replies.
     pub(super) threads: AtomicU32,
@@ -119,23 +119,23 @@ pub(crate) struct Shared {
     reader: Reader,
     /// The outcome of the first attempt to connect, once that has ended.
     pub(crate) first: Option<Result<(), Error>>,
-    /// Woken when the first attempt has ended and when the task has ended, for async code that waits for that.
+    /// The tasks to wake when the first attempt or the task has ended, for waiting async code.
     pub(crate) watchers: Vec<TaskWaker>,
-    /// Callers that wait for room in the queue.
+    /// The number of callers that wait for room in the queue.
     pub(crate) waiting_for_room: usize,
     /// The number of times that a thread has waited for a reply.
     pub(crate) waits: u32,
-    /// A thread that waits, and is alone, may take the socket.
+    /// True if a thread that waits, and is alone, may take the socket.
     pub(crate) is_offered: bool,
-    /// True if the last replies arrived together: the callers that wait for them are about to go on together.
+    /// True if the last replies arrived together: their callers are likely to send their next requests together.
     pub(crate) in_company: bool,
-    /// True if a task is about to come again, to write the requests that others have gathered by then.
+    /// True if a task is about to poll again, to write the requests that others have gathered by then.
     pub(crate) will_be_written: bool,
-    /// A caller that reads has left something.
+    /// True if a reading caller has left bytes unread.
     pub(crate) is_unread: bool,
-    /// The reason why the connection is broken, as a caller that reads has found.
+    /// The reason why the connection is broken, as a reading caller has found.
     pub(crate) fault: Option<String>,
-    /// The error with which the server turned away the commands that wait to be sent again.
+    /// The error with which the server refused the commands that wait to be sent again.
     pub(crate) refusal: Option<String>,
 }
 
@@ -162,7 +162,7 @@ impl Shared {
     }
 }
 
-/// The wire.
+/// The progress of the connection.
 impl Shared {
     /// Sets the socket that the gathered requests go to from now on.
     pub(crate) fn connected(&mut self, socket: Arc<Socket>) {
@@ -171,7 +171,7 @@ impl Shared {
         (self.in_company, self.is_unread, self.fault) = (false, false, None);
     }
 
-    /// Notes that there is no connection, and why.
+    /// Notes that there is no connection, with the reason.
     pub(crate) fn disconnected(&mut self, why: String) {
         self.wire = Wire::Down(Some(why));
     }
@@ -183,7 +183,7 @@ impl Shared {
         }
     }
 
-    /// Notes that the socket was found to take more, or not to.
+    /// Notes whether the socket takes no more bytes at the moment.
     #[inline]
     pub(crate) fn set_full(&mut self, now: bool) {
         if let Wire::Up { is_full, .. } = &mut self.wire
@@ -194,22 +194,22 @@ impl Shared {
         }
     }
 
-    /// Returns whether the socket takes no more at the moment.
+    /// Returns whether the socket takes no more bytes at the moment.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         matches!(self.wire, Wire::Up { is_full: true, .. })
     }
 
-    /// Returns whether something is gathered that may be written now.
+    /// Returns whether requests are gathered that may be written now.
     #[inline]
     pub(crate) fn may_write(&self) -> bool {
         self.pipe.can_write() && !self.is_full()
     }
 }
 
-/// The life.
+/// The need for the connection.
 impl Shared {
-    /// Notes that no handle needs the connection any more. The task is to be woken.
+    /// Notes that no handle needs the connection any more. The caller wakes the task.
     pub(crate) fn close(&mut self) {
         if self.is_wanted() {
             self.life = Life::Closing { since_us: clock_us() };
@@ -221,13 +221,13 @@ impl Shared {
         self.life = Life::Ended;
     }
 
-    /// Returns whether more can be sent.
+    /// Returns whether further requests can be sent.
     #[inline]
     pub(crate) fn is_wanted(&self) -> bool {
         matches!(self.life, Life::Wanted | Life::Observed)
     }
 
-    /// Returns whether it is wanted, and the sent requests are reported to no cache.
+    /// Returns whether further requests can be sent, and are reported to no cache.
     #[inline]
     pub(crate) fn is_wanted_alone(&self) -> bool {
         self.life == Life::Wanted
@@ -240,12 +240,12 @@ impl Shared {
         }
     }
 
-    /// Returns whether all ends when the queue is finished.
+    /// Returns whether the connection ends when the queue is empty.
     pub(crate) fn is_closing(&self) -> bool {
         matches!(self.life, Life::Closing { .. })
     }
 
-    /// Returns for how long the connection has been closing.
+    /// Returns the time for which the connection has been closing.
     pub(crate) fn closing_for(&self) -> Option<Duration> {
         let Life::Closing { since_us } = self.life else { return None };
         Some(Duration::from_micros(clock_us().saturating_sub(since_us)))
@@ -272,12 +272,13 @@ impl Progress for Shared {
 
 /// The task's waits.
 impl Shared {
-    /// Notes that the task is about to wait; it must also be woken to watch over a timeout if it would not do so by itself.
+    /// Notes that the task is about to wait. If `is_unwatched`, it waits without an end, and must also be woken to watch a
+    /// timeout.
     pub(crate) fn fall_asleep(&mut self, is_unwatched: bool) {
         self.sleep = if is_unwatched { Sleep::Unwatched } else { Sleep::Asleep };
     }
 
-    /// Notes that the task is about to wait, but for no longer than a moment.
+    /// Notes that the task is about to wait, but only for a moment.
     pub(crate) fn doze(&mut self) {
         self.sleep = Sleep::Soon;
     }
@@ -288,12 +289,12 @@ impl Shared {
         self.sleep == Sleep::Soon
     }
 
-    /// Notes that the task runs, or is to be woken now.
+    /// Notes that the task runs, or is woken now.
     pub(crate) fn wake_up(&mut self) {
         self.sleep = Sleep::Awake;
     }
 
-    /// Returns whether the task runs, or is to be woken.
+    /// Returns whether the task runs, or was woken.
     #[inline]
     pub(crate) fn is_awake(&self) -> bool {
         self.sleep == Sleep::Awake
@@ -310,7 +311,7 @@ impl Shared {
     }
 }
 
-/// The reader.
+/// The party that reads.
 impl Shared {
     /// Returns whether the socket is left to a caller that reads its own replies.
     #[inline]
@@ -318,7 +319,7 @@ impl Shared {
         matches!(self.reader, Reader::Caller | Reader::CallerReading)
     }
 
-    /// Returns whether it is left to a caller and none reads.
+    /// Returns whether the socket is left to a caller that does not read at the moment.
     pub(crate) fn is_unattended(&self) -> bool {
         self.reader == Reader::Caller
     }
@@ -329,8 +330,8 @@ impl Shared {
         self.socket().is_some_and(|socket| socket.shares_memory())
     }
 
-    /// Leaves the socket to a caller, unless another is still about to give it back. The task is to be woken, and then waits
-    /// otherwise.
+    /// Leaves the socket to a caller, unless another caller has yet to give it back. The caller of this function wakes the
+    /// task, which then waits in another way.
     pub(crate) fn leave_to_caller(&mut self) -> bool {
         let is_free = self.reader == Reader::Task;
         if is_free {
@@ -340,8 +341,9 @@ impl Shared {
         is_free
     }
 
-    /// Gives the socket back to the task, which is to be woken and to read: nothing else tells it of the bytes that a caller
-    /// has left, nor tells the server that it has to ring. Returns true if a caller reads, which is to be notified as well.
+    /// Gives the socket back to the task, which the caller of this function wakes to read: otherwise the task would not learn
+    /// of the bytes that were left, nor would the server know that it has to ring. Returns true if a caller reads, which then
+    /// has to be notified as well.
     pub(crate) fn take_back(&mut self) -> bool {
         (self.is_unread, self.is_offered) = (true, false);
         self.reader = match self.reader {
@@ -352,13 +354,13 @@ impl Shared {
         self.reader == Reader::CallerLeaving
     }
 
-    /// Notes that a caller to which the socket is left begins to read.
+    /// Notes that the caller to which the socket is left begins to read.
     pub(crate) fn begin_reading(&mut self) {
         self.reader = Reader::CallerReading;
     }
 
-    /// Notes that the caller has read the received bytes. Returns false if the socket is the task's again; the task is to
-    /// look once more, because it may have read before this caller did for the last time.
+    /// Notes that the caller has read the received bytes. Returns false if the socket belongs to the task again; the task
+    /// then checks it once more, because it may have read before this caller's last read.
     pub(crate) fn end_reading(&mut self) -> bool {
         self.reader = match self.reader {
             Reader::CallerReading | Reader::Caller => Reader::Caller,
@@ -368,7 +370,7 @@ impl Shared {
     }
 }
 
-/// The phase of the waiting commands.
+/// The phase of the unanswered commands.
 impl Shared {
     /// Returns the phase of the commands that are neither answered nor failed, as far as it is the same for all.
     pub(crate) fn phase(&self) -> Phase {
@@ -379,7 +381,7 @@ impl Shared {
         }
     }
 
-    /// Returns the reason why there is no connection, as far as an attempt has reported one; or why nothing leaves on it.
+    /// Returns the reason why there is no connection, if an attempt has failed; or the reason why no request leaves on it.
     pub(crate) fn trouble(&self) -> Option<&str> {
         let refusal = self.refusal.as_deref().filter(|_| self.pipe.refusals.is_refusing());
         self.wire.trouble().or(refusal)

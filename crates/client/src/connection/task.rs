@@ -1,8 +1,9 @@
 //! The life of a connection, as a task of the reactor: connects, reads, and writes the bytes that are left for it.
 //!
-//! It moves bytes and decides nothing about them: frames and their askers are the reply reader's, order and loss the pipe's.
-//! It runs no foreign code but wakers, holds no lock while it waits, and ends when its client is gone and every command that
-//! was sent is answered. When the connection breaks it waits a little, longer each time, and connects again.
+//! The task moves bytes and decides nothing about them: the reply reader decides on frames and their askers, the pipe on
+//! order and loss. It runs no foreign code but wakers, holds no lock while it waits, and ends when its client is gone and
+//! every command that was sent is answered. When the connection breaks it waits a little, longer each time, and connects
+//! again.
 
 mod renewal;
 
@@ -32,21 +33,21 @@ use crate::reactor::task_context::TaskContext;
 use crate::sys::{chance, clock_ms, elapsed, now};
 use renewal::Renewal;
 
-/// The time for which an attempt to connect goes on, or a server that turns commands away is asked again, after the client is
-/// gone and has left requests to be sent.
+/// The time for which an attempt to connect goes on, or refused commands are sent again, after the client is gone and has
+/// left requests to be sent.
 const FAREWELL_MAX: Duration = Duration::from_secs(5);
 
 /// The pause between two checks whether a caller still waits on a connection that is to be closed.
 const CLOSING_LOOK: Duration = Duration::from_secs(1);
 
-/// The time until a connection is looked at again on which a caller was just reading.
+/// The time until the next check of a connection on which a caller was just reading.
 const BUSY_LOOK: Duration = Duration::from_millis(20);
 
-/// The pause between two checks whether a caller that was writing when the connection broke has seen that it did.
+/// The pause between two checks whether a caller that was writing when the connection broke has given back the bytes.
 const LENT_LOOK: Duration = Duration::from_millis(1);
 
-/// The longest silence of a connection on which every call timed out, though the server is there: a device
-/// in between has lost the connection.
+/// The longest silence of a connection on which every call timed out, although the server is alive: a device in between has
+/// lost the connection.
 const EXPIRED_SILENCE_MAX: Duration = Duration::from_secs(30);
 
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
@@ -76,7 +77,7 @@ async fn live(link: &Link, context: &TaskContext) {
                 if matches!(cause, Cause::Closed) {
                     break;
                 }
-                // A connection that outlived the pause before it is no failure to be counted.
+                // A connection that lasted longer than the pause before it is not counted as a failure.
                 if elapsed(since) > pause(link, failures) {
                     failures = 0;
                 }
@@ -87,7 +88,7 @@ async fn live(link: &Link, context: &TaskContext) {
         if ends_with_it(link) || !rest(link, context, failures, follower.as_ref()).await {
             break;
         }
-        // Elsewhere nothing has failed yet.
+        // The service has moved to another server, where no attempt has failed yet.
         if follower.as_ref().is_some_and(Follower::has_moved) {
             failures = 0;
         }
@@ -95,7 +96,7 @@ async fn live(link: &Link, context: &TaskContext) {
     end(link);
 }
 
-/// Returns whether no handle needs another connection when this one is lost; then it is given to no caller any more.
+/// Returns whether the link ends when this connection is lost; then it is given to no further caller.
 fn ends_with_it(link: &Link) -> bool {
     let mut shared = link.shared.lock();
     if !link.is_lasting() {
@@ -139,8 +140,8 @@ async fn establish(
     Ok((socket, Renewal::after(greeting.renews_after)))
 }
 
-/// Tends the queue without a connection: fails the commands that timed out, and returns the time until the next timeout. A
-/// caller that sends the first command in that time wakes the task.
+/// Works on the queue while there is no connection: fails the commands that timed out, and returns the time until the next
+/// timeout. A caller that sends the first command in that time wakes the task.
 fn tend(link: &Link) -> Duration {
     let mut done = Completions::default();
     let mut shared = link.shared.lock();
@@ -165,9 +166,9 @@ async fn serve(
     };
     let (mut habit, mut silence_watch) = (Habit::default(), SilenceWatch::new(&link.config, &link.health));
     let mut calls = Calls::default();
-    // Bytes that were left on another connection are gone with it.
+    // Bytes that were left to callers on the last connection are lost with it.
     link.caller_reads.take_left();
-    // Whether there may be something to read that is not reported again, and whether that may be the end.
+    // `unread`: there may be bytes that are not reported again; `hung_up`: they may be the end of the stream.
     let (mut unread, mut hung_up) = (false, false);
     loop {
         let renewal_left = renewal.proceed(link, context.task_waker());
@@ -197,7 +198,7 @@ async fn serve(
         if let Some(why) = shared.fault.take() {
             return Cause::Broken(why);
         }
-        // Bytes that a lone caller was to read, and may not have read, are still there.
+        // Bytes that a lone caller may not have read are still in the socket.
         unread &= sleep.lone;
         unread |= std::mem::take(&mut shared.is_unread);
         let is_lone = shared.is_lone();
@@ -214,18 +215,18 @@ async fn serve(
     }
 }
 
-/// The way in which the task waits.
+/// The conditions that end the task's wait.
 struct Wait {
-    /// The socket takes no more; room in it ends the wait.
+    /// True if the socket takes no more bytes; room in it ends the wait.
     blocked: bool,
     timeout: Option<Duration>,
-    /// A lone caller has left something, or may have.
+    /// True if a lone caller has left bytes unread, or may have.
     unread: bool,
     /// True if a lone caller reads its replies itself; only its waker and a short time end the wait.
     lone: bool,
 }
 
-/// Writes the gathered requests, fails the commands that timed out, and returns how to wait.
+/// Writes the gathered requests, fails the commands that timed out, and returns the conditions of the next wait.
 fn prepare(
     link: &Link,
     habit: &mut Habit,
@@ -236,7 +237,7 @@ fn prepare(
     let sync_left = durability::review(link, done);
     let mut shared = link.shared.lock();
     let watched = watch(link, &mut shared, silence_watch)?;
-    // Room may have been made before the writer that found the socket full had said so, and is not reported again.
+    // The socket may have got room before the writer that found it full noted that; then the room is not reported again.
     if shared.is_full() && shared.socket().is_some_and(|socket| socket.has_room()) {
         shared.set_full(false);
     }
@@ -254,7 +255,7 @@ fn prepare(
         link.end_lone(&mut shared);
     }
     let command_left = expire(link, &mut shared, done);
-    // A caller that has just had an answer may ask again at once, and need not say so.
+    // A caller that has just got an answer may send again at once, without waking the task.
     let limit = link.limit_ms().map(|limit_ms| Duration::from_millis(limit_ms.into()));
     let nap = silence_watch.nap(limit);
     // If every request in flight has timed out, no timeout is watched.
@@ -265,9 +266,9 @@ fn prepare(
     } else {
         shared.fall_asleep(!is_watched && !lone && (watched.is_some() || limit.is_some()));
     }
-    // A lone caller need not announce a command with an earlier deadline.
+    // A lone caller need not wake the task for a command with an earlier deadline.
     let lone_tick = lone.then(|| limit.map_or(LONE_TICK, |limit| LONE_TICK.min(limit)));
-    // The rest of a large write waits only for the turns of the others.
+    // The rest of a large write waits only for the turns of the other tasks.
     let rest = (shared.may_write() && !leaves_to_tasks).then_some(Duration::ZERO);
     let timeout = command_left
         .into_iter()
@@ -281,14 +282,14 @@ fn prepare(
     Ok(Wait { blocked: shared.is_full(), timeout, unread: std::mem::take(&mut shared.is_unread), lone })
 }
 
-/// Looks whether the server is still there, and says when to look again.
+/// Checks whether the server is still there, and returns the time until the next check.
 fn watch(link: &Link, shared: &mut Shared, silence_watch: &mut SilenceWatch) -> Result<Option<Duration>, Cause> {
     let flight = match shared.pipe.is_idle() {
         true => InFlight::Nothing,
         false if link.tenure.is_blocking.load(Ordering::Relaxed) => InFlight::Waiting,
         false => InFlight::Commands,
     };
-    // Where a lone caller is taking something in, the server is there.
+    // If a lone caller holds the lock, it is reading bytes of the server, so there is no silence.
     let Some(received) = link.reply_reader.try_lock().map(|reply_reader| reply_reader.bytes_total) else {
         return Ok(Some(BUSY_LOOK));
     };
@@ -300,7 +301,7 @@ fn watch(link: &Link, shared: &mut Shared, silence_watch: &mut SilenceWatch) -> 
         if (is_abandoned && silence > FAREWELL_MAX) || (shared.is_closing() && shared.pipe.is_expired()) {
             return Err(Cause::Closed);
         }
-        // The server may never take the bytes, and no caller waits until it does.
+        // The server may refuse the requests for ever, and no caller waits for them.
         let is_too_long = shared.closing_for().is_some_and(|time| time > FAREWELL_MAX);
         if is_too_long && shared.pipe.refusals.is_refusing() && shared.pipe.is_forgotten() {
             return Err(Cause::Closed);
@@ -326,7 +327,7 @@ fn watch(link: &Link, shared: &mut Shared, silence_watch: &mut SilenceWatch) -> 
 /// Keeps the requests that never left, and fails those that did.
 async fn disconnect(link: &Link, socket: &Socket, context: &TaskContext, cause: &Cause) {
     socket.shut();
-    // The writer finds the socket shut and gives the bytes back, as soon as its thread has the processor again.
+    // The writer finds the socket shut, and gives the bytes back as soon as its thread runs.
     while !cut(link, cause) {
         context.wait(Some(now() + LENT_LOOK)).await;
     }
@@ -352,8 +353,8 @@ fn pause(link: &Link, failures: u32) -> Duration {
     link.config.retry.backoff_min.saturating_mul(1 << doublings).min(link.config.retry.backoff_max)
 }
 
-/// Waits before the next attempt, at random between half the pause and all of it, so that a restarted server is not met by
-/// all its clients at once. If the server turns out to be elsewhere, it waits no longer. Returns false if no handle needs
+/// Waits before the next attempt, at random between half the pause and all of it, so that the clients of a restarted server
+/// do not connect at the same moment. If the service moves to another server, the wait ends. Returns false if no handle needs
 /// another connection.
 async fn rest(link: &Link, context: &TaskContext, failures: u32, follower: Option<&Follower>) -> bool {
     let share = 0.5 + (chance() % 1024) as f64 / 2048.0;
@@ -366,7 +367,7 @@ async fn rest(link: &Link, context: &TaskContext, failures: u32, follower: Optio
         let next = now().checked_add(tend(link));
         let is_over = until.is_some_and(|until| until <= now());
         if is_over || follower.is_some_and(Follower::has_moved) {
-            // A pause of nothing at all leaves the others their turns.
+            // A pause of zero lets the other tasks have their turns.
             context.yield_now().await;
             return true;
         }

@@ -1,7 +1,7 @@
-//! The cache that a connection keeps true, if it has one: the server is asked to announce changes, and the callers' writes are
-//! reported to the cache.
+//! The cache that a connection invalidates, if it has one: the server is asked to report changed keys, and the callers'
+//! writes are reported to the cache.
 //!
-//! The reader's half is in the reply reader (`pipe/reply_reader`). Any thread.
+//! The receiving half is in the reply reader (`pipe/reply_reader`). Any thread.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -17,16 +17,16 @@ use crate::pipe::transaction_state::TransactionState;
 use crate::request::EncodedRequest;
 use crate::sys::clock_ms;
 
-/// The cache of a link, if it has one, and how far its server was asked.
+/// The cache of a link, if it has one, and the last connection on which its server was asked.
 #[derive(Default)]
 pub(super) struct Tracker {
     pub(super) cache: OnceLock<Arc<dyn Cache>>,
-    /// The connection on which the server was asked last.
+    /// The number of the connection on which the server was asked last.
     asked_on: AtomicU32,
 }
 
 impl Tracker {
-    /// Asks the server on this connection to announce changes, if there is a cache and it was not asked yet.
+    /// Asks the server on this connection to report changed keys, if there is a cache and the server was not asked yet.
     pub(super) fn ask(&self, pipe: &mut Pipe, speaks_resp3: bool, endpoint: &Endpoint) {
         let Some(cache) = self.cache.get() else { return };
         let connection = pipe.connection();
@@ -43,7 +43,7 @@ impl Tracker {
         }
     }
 
-    /// Tells the cache of a request that was sent by itself, as [`observed`](Tracker::observed).
+    /// Reports one request to the cache after it was sent, as [`observed`](Tracker::observed) does.
     pub(super) fn observed_one(&self, request: EncodedRequest<'_>) {
         let only_reads = request.name.row().is_some_and(|row| row.flags.contains(Flags::READONLY));
         if !only_reads {
@@ -51,7 +51,7 @@ impl Tracker {
         }
     }
 
-    /// Tells the cache, behind the sending, which keys the sent requests may have changed.
+    /// Reports sent requests to the cache, which drops the keys that they may have changed.
     #[inline]
     pub(super) fn observed(&self, requests: &[u8]) {
         if let Some(cache) = self.cache.get() {
@@ -59,8 +59,8 @@ impl Tracker {
         }
     }
 
-    /// Returns the commands that a transaction will execute, for the cache; nothing if they go out at once, or if
-    /// there is no cache to tell.
+    /// Returns the commands that a transaction will execute later, for the cache; none if they leave at once, or if there is
+    /// no cache.
     pub(super) fn execution(&self, transaction: &TransactionState) -> Option<Vec<u8>> {
         self.cache.get().and(transaction.execution()).map(<[u8]>::to_vec)
     }

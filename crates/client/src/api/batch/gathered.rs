@@ -1,7 +1,7 @@
 //! Requests that are gathered to leave together, with a reply for each: the common part of a batch and a transaction.
 //!
-//! Its owner says when they leave, and in which form. It belongs to one caller, so its lock is uncontended; each method takes
-//! that lock for itself.
+//! Its owner decides when they leave, and in which form. It belongs to one caller, so its lock is uncontended; each method
+//! takes that lock for itself.
 
 use std::mem;
 
@@ -19,7 +19,7 @@ use crate::values::decode::FromReply;
 pub(in crate::api) struct Gathered(Mutex<Inner>);
 
 struct Inner {
-    /// The database that the next commands work on.
+    /// The database in which the next commands run.
     database: u32,
     source: Source,
     bytes: Vec<u8>,
@@ -33,12 +33,12 @@ impl Gathered {
         Self(Mutex::new(Inner { database, source, bytes: Vec::new(), units: Vec::new() }))
     }
 
-    /// Selects the database that the following commands work on.
+    /// Selects the database in which the following commands run.
     pub(in crate::api) fn select(&self, database: u32) {
         self.0.lock().database = database;
     }
 
-    /// Returns how many commands are gathered.
+    /// Returns the number of gathered commands.
     pub(in crate::api) fn len(&self) -> usize {
         self.0.lock().units.len()
     }

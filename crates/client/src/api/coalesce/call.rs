@@ -1,7 +1,7 @@
-//! A request as the gatherer sees it: how it can be merged with others, and which keys it touches.
+//! A request as the gatherer sees it: the way in which it can be merged with others, and the keys that it touches.
 //!
-//! Whether calls of a command can be merged is in its row of the command table; whether this call can, in its arguments. Pure
-//! functions; any thread.
+//! The row of the command table says whether calls of a command can be merged; the arguments decide whether this call can.
+//! Pure functions; any thread.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -11,16 +11,16 @@ use sleeve_wire::number::parse_i64;
 
 use crate::request::EncodedRequest;
 
-/// A longer request gains nothing by company, and is not copied once more.
+/// The length above which a request is not merged: a longer one gains nothing, and is not copied once more.
 const MERGED_LENGTH_MAX: usize = 8 * 1024;
 
-/// The keys that a request touches, each as one number that stands for it and its database. Two keys may have the same, which
-/// costs an unneeded order, and nothing else.
+/// The keys that a request touches, each as a hash of the key and its database. Two keys may have the same hash; that costs
+/// an unneeded order, and nothing else.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Touch {
-    /// These.
+    /// The request touches these keys.
     Keys { first: u64, others: Vec<u64> },
-    /// The keys are unknown: any.
+    /// The request may touch any key.
     Everything,
 }
 
@@ -44,25 +44,25 @@ pub(super) struct Call<'a> {
     pub(super) request: EncodedRequest<'a>,
     pub(super) database: u32,
     pub(super) touch: Touch,
-    /// The way in which it is merged, if it can be.
+    /// The call in parts, if it can be merged.
     pub(super) merged: Option<Mergeable<'a>>,
 }
 
-/// A call that can be merged, taken apart.
+/// The parts of a call that can be merged.
 pub(super) struct Mergeable<'a> {
     pub(super) rule: &'static Merge,
-    /// The key that the calls have in common, as it travels; empty where they have none.
+    /// The encoded key that merged calls have in common; empty if they have none.
     pub(super) key: &'a [u8],
-    /// The other arguments of the call, as they travel.
+    /// The other arguments of the call, encoded.
     pub(super) said: &'a [u8],
     /// The number of these arguments.
     pub(super) arguments: u32,
-    /// The amount that it adds to a number.
+    /// The amount that the call adds to a number.
     pub(super) amount: i64,
 }
 
 impl<'a> Call<'a> {
-    /// Takes a call that can be merged apart; returns none for every other.
+    /// Splits a call that can be merged into its parts; returns none for any other call.
     #[inline]
     pub(super) fn mergeable(request: EncodedRequest<'a>, database: u32, hasher: &RandomState) -> Option<Self> {
         let row = request.name.row()?;
@@ -106,13 +106,13 @@ impl<'a> Call<'a> {
         Some(Self { request, database, touch, merged: Some(merged) })
     }
 
-    /// Creates a call that goes alone.
+    /// Creates a call that leaves alone.
     pub(super) fn alone(request: EncodedRequest<'a>, database: u32, hasher: &RandomState) -> Self {
         let touch = touch(request, database, hasher).unwrap_or(Touch::Everything);
         Self { request, database, touch, merged: None }
     }
 
-    /// Returns the same call, to go alone if the command that it would become is refused.
+    /// Returns the same call, which leaves alone if the server refuses the merged command.
     pub(super) fn unless(self, is_refused: impl FnOnce(Command) -> bool) -> Self {
         match &self.merged {
             Some(merged) if is_refused(merged.rule.into) => Self { merged: None, ..self },
@@ -121,7 +121,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Returns whether this begins as a number does. `inf` begins as INCR does, so it does not.
+/// Returns whether this word begins as a number does. (`inf` does not count, because the option INCR begins like it.)
 fn is_number(word: &[u8]) -> bool {
     matches!(word.first(), Some(b'0'..=b'9' | b'-' | b'+' | b'.'))
 }
@@ -130,7 +130,7 @@ fn number_of(hasher: &RandomState, database: u32, key: &[u8]) -> u64 {
     hasher.hash_one((database, key))
 }
 
-/// Returns the keys that a request names, if it touches no others.
+/// Returns the keys that a request touches, if these are exactly the keys that it names.
 fn touch(request: EncodedRequest<'_>, database: u32, hasher: &RandomState) -> Option<Touch> {
     let row = request.name.row()?;
     if !row.names_its_keys() {
@@ -149,23 +149,23 @@ fn touch(request: EncodedRequest<'_>, database: u32, hasher: &RandomState) -> Op
 
 const LINE_END: &[u8] = b"\r\n";
 
-/// The words of a request one by one.
+/// An iterator over the words of a request.
 #[derive(Clone)]
 struct Words<'a> {
     bytes: &'a [u8],
-    /// The position of the next one, as it travels.
+    /// The offset of the next word in the encoded request.
     at: usize,
 }
 
 impl<'a> Words<'a> {
-    /// Returns the words, and how many they are.
+    /// Creates the iterator; also returns the number of words.
     fn new(bytes: &'a [u8]) -> Option<(Self, usize)> {
         let mut words = Self { bytes, at: 0 };
         let count = words.line(b'*')?;
         Some((words, count))
     }
 
-    /// Returns the number in the next line, which begins so.
+    /// Returns the number in the next line, which must begin with this byte.
     fn line(&mut self, first: u8) -> Option<usize> {
         let rest = self.bytes.get(self.at..)?;
         if rest.first() != Some(&first) {
@@ -199,7 +199,8 @@ mod tests {
     use crate::request::Request;
     use crate::request::name::Name;
 
-    /// Returns the parts of a command line when it is merged, and the amount that it adds; none when it goes alone.
+    /// Returns the parts of a command line that can be merged, and the amount that it adds; none for a command that leaves
+    /// alone.
     fn merged(line: &str) -> Option<(Command, String, String, u32, i64)> {
         let words: Vec<&str> = line.split(' ').collect();
         Request::with(

@@ -1,6 +1,6 @@
 //! Gatherings that were sent and are not answered yet.
 //!
-//! The replies of a connection come in the order of its requests, so the oldest is answered first. Pure data.
+//! The replies of a connection arrive in the order of its requests, so the oldest gathering is answered first. Pure data.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -15,17 +15,17 @@ use crate::request::name::Name;
 pub(super) enum Receivers {
     /// One caller, which gets the whole reply.
     Whole(Target),
-    /// Several: each its part.
+    /// Several callers, each of which gets its part.
     Parts(Group),
 }
 
-/// A command with an answer that is waited for.
+/// A command in flight, with the handle of its answer.
 pub(super) struct Awaited {
     pub(super) handle: Handle,
     pub(super) outcome: Receivers,
 }
 
-/// The requests of one gathering that were sent and are not answered.
+/// The unanswered commands of one gathering that was sent.
 pub(super) struct SentGathering {
     pub(super) sequence: u64,
     pub(super) awaited: VecDeque<Awaited>,
@@ -37,17 +37,17 @@ pub(super) struct ArrivedReply {
     pub(super) outcome: Receivers,
 }
 
-/// Requests that leave together.
+/// Requests that leave together, encoded.
 #[derive(Default)]
 pub(super) struct Outgoing {
     pub(super) bytes: Vec<u8>,
     pub(super) units: Vec<Unit>,
-    /// The number of the bytes that have a unit.
+    /// The number of bytes that belong to ended requests.
     closed: usize,
 }
 
 impl Outgoing {
-    /// Ends a request, made of the bytes written since the last one, with its issue time and the target of its answer.
+    /// Ends a request: the bytes written since the last one, with its issue time and the target of its answer.
     fn close(&mut self, database: u32, target: Target, issued_ms: u32) {
         self.units.push(Unit { database, target, length: self.bytes.len() - self.closed, issued_ms });
         self.closed = self.bytes.len();
@@ -64,18 +64,18 @@ impl Outgoing {
     }
 }
 
-/// A gathering as it leaves: its requests, the answers that are waited for, and the calls that left alone.
+/// A gathering that is ready to leave: its requests, the answers to wait for, and the calls that leave alone.
 pub(super) struct PreparedGathering {
     pub(super) outgoing: Outgoing,
     pub(super) awaited: VecDeque<Awaited>,
-    /// The groups of a single call, with the keys that each touches: none of them has to be asked again.
+    /// The groups of a single call, with the keys that each touches: none of them has to be sent again.
     pub(super) alone: Vec<(u32, Touch)>,
-    /// True if anything is merged.
+    /// True if any calls of the gathering are merged.
     pub(super) is_merged: bool,
 }
 
 impl PreparedGathering {
-    /// Makes requests of groups. The last is waited for in any case, so that it is known when all are answered.
+    /// Encodes the requests of groups. The gatherer waits for the last in any case, so that it knows when all are answered.
     pub(super) fn of(groups: Vec<Group>, source: &mut Source) -> Self {
         let (mut outgoing, mut awaited, mut alone) = (Outgoing::default(), VecDeque::new(), Vec::new());
         let mut pieces: Vec<Group> = Vec::with_capacity(groups.len());
@@ -112,8 +112,8 @@ impl PreparedGathering {
     }
 }
 
-/// Takes the answers that have arrived, oldest first, and the number of the last gathering that is answered with them, if one
-/// is.
+/// Takes the answers that have arrived, the oldest first, and the number of the last gathering that is answered with them, if
+/// there is one.
 pub(super) fn take_answers(flights: &mut VecDeque<SentGathering>) -> (Vec<ArrivedReply>, Option<u64>) {
     let (mut answers, mut answered) = (Vec::new(), None);
     while let Some(flight) = flights.front_mut() {

@@ -1,12 +1,12 @@
-//! Takes calls in, sends the gathered calls, and hands out their answers.
+//! The gatherer: takes calls in, sends the gathered calls, and hands out their answers.
 //!
 //! All state lies under one short lock. The work that takes longer (making requests, sending them, splitting replies, waking
 //! the waiting callers) is done without it, by one thread at a time, so that the calls leave in the order in which they were
-//! taken in. A thread that finds another at work leaves its calls to that one, which looks again before it ends. The working
-//! thread may be a caller with the call that filled the gathering, a thread that reads replies, or the timer.
+//! taken in. A thread that finds another at work leaves its calls to that thread, which checks again before it ends. The
+//! working thread may be a caller with the call that filled the gathering, a thread that reads replies, or the timer.
 //!
-//! Calls leave in these cases: with a delay, when the first of them has waited so long; without one, when nothing that was
-//! gathered is unanswered. In any case when there are many, or when they are told to.
+//! Calls leave in these cases. With a delay: when the first of them has waited for that time. Without a delay: when no
+//! gathered call is in flight. In any case: when there are many, or when `flush` is called.
 
 use std::hash::RandomState;
 use std::mem;
@@ -44,27 +44,27 @@ use crate::values::decode::FromReply;
 pub(crate) struct Gatherer {
     pub(super) origin: Arc<Origin>,
     options: CoalesceOptions,
-    /// The process in which it was made, and in which alone calls are gathered.
+    /// The process in which the gatherer was made; only there calls are gathered.
     process: Process,
-    /// Keys as numbers.
+    /// The hasher that turns keys into numbers.
     hasher: RandomState,
     state: Mutex<GathererState>,
-    /// The source of the slots in which answers to merged commands land. Only the sending thread takes it.
+    /// The source of the slots for the answers to merged commands. Only the sending thread takes it.
     landing: Mutex<Source>,
-    /// Notified when something that was gathered has left or was answered.
+    /// The condition variable that is notified when gathered calls have left or were answered.
     changed: Condvar,
     timer: OnceLock<Timer>,
 }
 
-/// Returns the greatest difference between the issue times of calls that become one command: so little of each call's time
-/// that the last one's time does for all.
+/// Returns the greatest difference between the issue times of calls that become one command: so small a part of a call's
+/// timeout that the timeout of the last one serves all.
 fn spread_ms(limit: Option<Duration>) -> u32 {
     limit.map_or(u32::MAX, |limit| u32::try_from(limit.as_millis()).unwrap_or(u32::MAX) / LATE_SHARE)
 }
 
 impl Gatherer {
     pub(super) fn new(origin: Arc<Origin>, options: CoalesceOptions) -> Arc<Self> {
-        // A call that waits for company during all of its time has none left for the answer.
+        // A call that waited to be merged for all of its timeout would have no time left for the answer.
         let delay_max = origin.transport.config().command_timeout.map_or(Duration::MAX, |limit| limit / 2);
         let options = CoalesceOptions { delay: options.delay.min(delay_max), ..options };
         let gatherer = Arc::new_cyclic(|me: &std::sync::Weak<Self>| Self {
@@ -81,7 +81,7 @@ impl Gatherer {
         gatherer
     }
 
-    /// Sends the request that `write` writes in company, if it can be, and returns its reply.
+    /// Sends the request that `write` writes, merged with others if it can be, and returns its reply.
     #[inline]
     pub(super) fn ask<T: FromReply>(self: &Arc<Self>, database: u32, write: impl FnOnce(&mut Request)) -> Reply<T> {
         let hook = self.origin.transport.error_hook();
@@ -91,8 +91,8 @@ impl Gatherer {
         }
     }
 
-    /// Sends a command that may wait on the server; one that does has a connection for itself, and the gathered calls go
-    /// ahead of it.
+    /// Sends a command that may wait on the server. A command that waits gets a connection of its own, and the gathered calls
+    /// are sent ahead of it.
     pub(super) fn ask_waiting<T: FromReply>(
         self: &Arc<Self>,
         database: u32,
@@ -159,7 +159,7 @@ impl Gatherer {
             state.connection = transport.connection();
             let connection = state.connection;
             state.source.renew_for(connection);
-            // It may be another server.
+            // A new connection may lead to another server, which may not refuse these commands.
             state.refused.clear();
         }
         let is_first = state.gathering.is_empty();
@@ -184,8 +184,8 @@ impl Gatherer {
         if !fills {
             return Ok(Sent::Slot(handle));
         }
-        // As on the transport itself: no caller goes on while twice as much is queued as should be, and above the bound a caller
-        // that forgets its reply waits.
+        // The rules are those of the transport: above twice the bound no caller goes on, and above the bound a caller that
+        // forgets its reply waits.
         transport.as_driver().wait_for_room(deadline(), true);
         Ok(if transport.is_overfull() { Sent::Queued(Queued::new(handle, deadline())) } else { Sent::Slot(handle) })
     }
@@ -200,7 +200,7 @@ impl Gatherer {
         self.work(state);
     }
 
-    /// Sends the calls that have waited long enough, and returns when to look again.
+    /// Sends the calls that have waited for the delay, and returns the time of the next check.
     fn look(self: &Arc<Self>) -> Option<Instant> {
         let mut state = self.state.lock();
         // A time beyond the range of the machine's clock never passes.
@@ -211,14 +211,14 @@ impl Gatherer {
         }
         state.gathering.is_due = true;
         state.gathering.since = None;
-        // A gathering that is held back leaves when it may; whichever begins then is looked at from now on.
+        // A gathering that is held back leaves when it may; the one that begins then is checked from now on.
         let again = now().checked_add(self.options.delay);
         state.looks_at = again;
         self.work(state);
         again
     }
 
-    /// Goes on without a timer, which has ended: nothing waits for it.
+    /// Continues without a timer, because it has failed: from now on no call waits for a delay.
     fn go_untimed(self: &Arc<Self>) {
         let mut state = self.state.lock();
         state.is_untimed = true;
@@ -238,7 +238,7 @@ impl Gatherer {
         }
     }
 
-    /// Does all pending work, unless another thread does.
+    /// Does all pending work, unless another thread is doing it.
     fn work<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, GathererState>) {
         if mem::replace(&mut state.is_worked, true) {
             return;
@@ -292,7 +292,7 @@ impl Gatherer {
     fn listen(self: &Arc<Self>, flight: &mut SentGathering) {
         let waker = Waker::from(Arc::clone(self));
         for awaited in &mut flight.awaited {
-            // A command that is answered before it is looked for is found without a wake-up.
+            // A command that is answered before this check is found without a wake-up.
             _ = awaited.handle.poll_ready(&mut Context::from_waker(&waker), false);
         }
     }
@@ -322,7 +322,7 @@ impl Gatherer {
         }
     }
 
-    /// Returns the lock, once the gathered and held-back calls are no more than the queue may have.
+    /// Waits until the calls that are gathered or held back are within the bound on the queue, and returns the lock.
     fn wait_for_room<'a>(
         &'a self,
         mut state: MutexGuard<'a, GathererState>,
@@ -391,8 +391,8 @@ impl Reserve for Gatherer {
     }
 }
 
-/// The driver for callers that wait for an answer: they wait on the transport that it takes. Gathered calls are not sent for
-/// that.
+/// The driver of the callers' slots. A caller waits for its answer on the client's transport, and its wait does not send
+/// gathered calls.
 impl Driver for Gatherer {
     fn flush(&self, may_yield: bool) -> Flush {
         self.origin.transport.as_driver().flush(may_yield)

@@ -1,7 +1,7 @@
 //! Calls that have not left yet, as the groups that they become, in the order in which the groups will leave.
 //!
-//! A call joins a group of its kind, unless a later group involves one of its keys: then it comes behind that. So calls on
-//! one key keep their order, of any kind. A merged call may have to be asked again, alone, and no call on the same keys may
+//! A call joins a group of its kind, unless a later group involves one of its keys: then it comes behind that group. So calls
+//! on one key keep their order, of any kind. A merged call may have to be sent again, alone, and no call on the same keys may
 //! be executed before that. So a call on a key that a later group involves is not merged, and a gathering is held back while
 //! a merged command on one of its keys is in flight. Pure data under its owner's lock.
 
@@ -17,11 +17,11 @@ use crate::pipe::slot::Target;
 /// The progress of gathering and answering.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Progress {
-    /// The number of this gathering.
+    /// The number of the present gathering.
     pub(super) sequence: u64,
-    /// The number of the last gathering that is answered, as are all before it.
+    /// The number of the last gathering that is answered; all before it are answered, too.
     pub(super) answered: u64,
-    /// The number of the last gathering in which anything was merged.
+    /// The number of the last gathering with a merged command.
     pub(super) merged: u64,
     /// The number of the last gathering with a call that may touch any key.
     pub(super) barrier: u64,
@@ -33,15 +33,15 @@ pub(super) struct Progress {
 #[derive(Default)]
 pub(super) struct Gathering {
     pub(super) groups: Vec<Group>,
-    /// The last group of each kind that takes calls on any key.
+    /// The last group of each kind of command that merges calls on any key.
     open: Vec<(Command, u32, u32)>,
-    /// Groups before this one take no more calls: one behind them may touch any key.
+    /// The first group that takes calls: behind the groups before it there is a call that may touch any key.
     floor: u32,
     pub(super) calls: usize,
     pub(super) bytes: usize,
     /// The number of the gathering that must be answered before this one leaves.
     held_until: u64,
-    /// True if it leaves as soon as it may.
+    /// True if the gathering leaves as soon as it may.
     pub(super) is_due: bool,
     /// The time at which its first call was made, if it leaves after a delay.
     pub(super) since: Option<Instant>,
@@ -54,12 +54,13 @@ impl Gathering {
         self.groups.is_empty()
     }
 
-    /// Returns whether it may leave as far as the commands in flight are concerned.
+    /// Returns whether no command in flight holds the gathering back.
     pub(super) fn is_free(&self, progress: Progress) -> bool {
         self.held_until <= progress.answered
     }
 
-    /// Returns whether this shares no key with the gathered calls and the merged commands in flight.
+    /// Returns whether these keys are neither among those of the gathered calls nor among those of the merged commands in
+    /// flight.
     pub(super) fn is_clear_of(&self, touch: &Touch, marks: &Marks, progress: Progress) -> bool {
         match touch {
             Touch::Everything => self.is_empty() && progress.merged <= progress.answered,
@@ -81,7 +82,7 @@ impl Gathering {
     ) {
         self.calls += 1;
         self.bytes += call.request.bytes.len();
-        // Behind which group it must not come, and behind which gathering.
+        // `lowest` is the first group that the call may join, `held` the gathering that must be answered before it leaves.
         let (mut lowest, mut held) = (self.floor, 0);
         for mark in call.touch.keys().filter_map(|key| marks.get(key)) {
             if mark.sequence == progress.sequence {
@@ -92,7 +93,7 @@ impl Gathering {
         }
         if call.touch == Touch::Everything {
             (held, self.is_due) = (progress.merged, true);
-            // Nothing before it may be asked again behind it.
+            // This call may touch any key, so no call before it may be sent again behind it.
             self.groups.iter_mut().for_each(|group| group.is_settled = true);
         }
         self.held_until = self.held_until.max(held);
@@ -117,7 +118,7 @@ impl Gathering {
         }
     }
 
-    /// Returns the group for a call, which is none before `lowest`.
+    /// Returns the group for a call, which is `lowest` or a later one.
     fn group_for(&mut self, call: &Call<'_>, lowest: u32, now_ms: u32) -> u32 {
         let takes = |group: &u32| {
             let group = self.groups.get(*group as usize);
@@ -132,8 +133,8 @@ impl Gathering {
         });
         let found = match (open, place.and_then(|place| self.open.get(place))) {
             (Some(_), last) => last.map(|(.., group)| *group).filter(|group| *group >= lowest),
-            // Where the last call on the key stands; where there is none, that group has another key, and takes none of
-            // this.
+            // This is the group of the last call on the key. Without such a call, the group is about another key, and takes
+            // no calls on this one.
             (None, _) => Some(lowest),
         };
         if let Some(group) = found.filter(takes) {

@@ -1,7 +1,7 @@
 //! Calls that become one command: the arguments of each, and its asker.
 //!
-//! The arguments of the calls are kept as they travel, one behind the other, so that the merged command is its first lines
-//! and these bytes, and each call can be sent by itself again when the merged one was refused. Pure data.
+//! The arguments of the calls are kept encoded, one behind the other, so that the merged command is its first lines and these
+//! bytes, and each call can be sent again by itself if the merged one was refused. Pure data.
 
 use std::collections::HashSet;
 use std::mem;
@@ -13,52 +13,52 @@ use super::call::{Call, Mergeable, Touch};
 use crate::pipe::slot::Target;
 use crate::request::name::Name;
 
-/// The most arguments of one command. A server's own limit is sixteen times as high.
+/// The largest number of arguments of one command. A server's own limit is sixteen times as high.
 const ARGUMENTS_MAX: usize = 64 * 1024;
 
-/// The most argument bytes of the calls of a group. Gathered calls leave long before, unless they are held back.
+/// The largest number of argument bytes of a group's calls. Gathered calls leave long before, unless they are held back.
 const SAID_MAX: usize = 16 * 1024 * 1024;
 
-/// One call.
+/// One call of a group.
 pub(super) struct GroupCall {
     pub(super) target: Target,
     name: Name,
     /// The time at which it was issued, on the link's wrapping clock.
     pub(super) issued_ms: u32,
-    /// The first key that it touches.
+    /// The first key that the call touches.
     key: u64,
     /// The range of its arguments in the bytes of the group.
     start: u32,
     end: u32,
     /// The number of these arguments.
     pub(super) arguments: u32,
-    /// The element of the reply that is its own.
+    /// The index of the reply's element that belongs to the call.
     pub(super) place: u32,
-    /// The amount that it adds to a number.
+    /// The amount that the call adds to a number.
     pub(super) amount: i64,
 }
 
-/// Calls that become one command, or one that goes alone.
+/// Calls that become one command, or a single call that leaves alone.
 pub(super) struct Group {
-    /// The way in which the calls are merged; none for a call that goes as it came.
+    /// The rule by which the calls are merged; none for a call that leaves unchanged.
     pub(super) rule: Option<&'static Merge>,
     pub(super) database: u32,
     /// The keys that the first call touches.
     pub(super) touch: Touch,
     pub(super) parts: Vec<GroupCall>,
-    /// The key that the calls have in common, as it travels.
+    /// The encoded key that the calls have in common.
     key: Vec<u8>,
-    /// The other arguments of the calls. For a call that goes as it came: all of it.
+    /// The other arguments of the calls; for a call that leaves unchanged, the whole request.
     said: Vec<u8>,
-    /// The other keys that calls touch, with the number of the call.
+    /// The further keys that calls touch, each with the index of the call.
     other_keys: Vec<(u32, u64)>,
-    /// Keys that later groups of the same gathering involve: calls on them go alone, because they could not be asked again
-    /// behind those.
+    /// Keys that later groups of the same gathering involve: calls on them leave alone, because they could not be sent again
+    /// behind those groups.
     settled_keys: Vec<u64>,
-    /// All of them go alone, for the same reason.
+    /// True if all calls leave alone, for the same reason.
     pub(super) is_settled: bool,
     arguments: usize,
-    /// The range of the arguments for each place, if several calls may have the same place.
+    /// The range of the arguments for each element of the reply, if several calls may share one.
     places: Vec<(u32, u32)>,
     sum: i64,
 }
@@ -93,10 +93,11 @@ impl Group {
         self.settled_keys.push(key);
     }
 
-    /// Returns whether this call can be one more here.
+    /// Returns whether this call can be added to the group.
     #[inline]
     pub(super) fn takes(&self, call: &Mergeable<'_>, database: u32) -> bool {
-        // A sum that goes up and then down may pass the bounds in between, and one by one a caller would be told so.
+        // All amounts must have the same sign. A sum that goes up and then down may exceed the range in between, and a caller
+        // would then get an error if the calls were sent one by one.
         let goes_on = self.sum == 0 || call.amount == 0 || (self.sum < 0) == (call.amount < 0);
         self.rule.is_some_and(|rule| rule.into == call.rule.into && rule.share == call.rule.share)
             && self.database == database
@@ -107,22 +108,22 @@ impl Group {
             && self.sum.checked_add(call.amount).is_some()
     }
 
-    /// Returns whether a call that is issued now is issued at most `spread_ms` after the first.
+    /// Returns whether a call that is issued now is issued at most `spread_ms` after the first call of the group.
     pub(super) fn is_of(&self, now_ms: u32, spread_ms: u32) -> bool {
         self.parts.first().is_none_or(|first| now_ms.wrapping_sub(first.issued_ms) <= spread_ms)
     }
 
-    /// Returns the time at which the last of the calls was issued: none of them is told too early that it timed out.
+    /// Returns the time at which the last of the calls was issued, so that none of them times out too early.
     pub(super) fn issued_ms(&self) -> u32 {
         self.parts.last().map_or(0, |last| last.issued_ms)
     }
 
-    /// Returns whether calls that ask the same may have one answer.
+    /// Returns whether calls with the same arguments may share one answer.
     fn shares_places(&self) -> bool {
         self.rule.is_some_and(|rule| rule.share == Share::EachOrError)
     }
 
-    /// Adds a call, and says at which place. `beside` is the place of the last one on the same key.
+    /// Adds a call, and returns the index of its element in the reply. `beside` is that of the last call on the same key.
     #[inline]
     pub(super) fn add(&mut self, call: &Call<'_>, target: Target, issued_ms: u32, beside: Option<u32>) -> u32 {
         let name = call.request.name;
@@ -150,7 +151,7 @@ impl Group {
         place
     }
 
-    /// Returns the place for a call with arguments that begin at `start` and end at the end of all bytes.
+    /// Returns the element for a call with arguments that begin at `start` and end at the end of all bytes.
     fn next_place(&mut self, start: u32) -> u32 {
         if !self.shares_places() {
             return self.parts.len() as u32;
@@ -159,13 +160,13 @@ impl Group {
         self.places.len() as u32 - 1
     }
 
-    /// Returns how many elements a reply with one for each call has.
+    /// Returns the number of elements of a reply with one for each call.
     pub(super) fn elements(&self) -> usize {
         if self.shares_places() { self.places.len() } else { self.parts.len() }
     }
 
-    /// Returns the groups that leave. Settled calls go alone, behind the others. If replies would not be told apart all stay
-    /// in order, and neighbours with replies that no caller reads become one.
+    /// Returns the groups that leave. Settled calls leave alone, behind the others. If the reply does not tell the calls
+    /// apart, all stay in order, and only neighbours with replies that no caller reads are merged.
     pub(super) fn into_groups(mut self) -> Vec<Self> {
         let counts = self.rule.is_some_and(|rule| rule.share == Share::Nobody);
         if self.parts.len() < 2 || !(counts || self.is_settled || !self.settled_keys.is_empty()) {
@@ -195,7 +196,7 @@ impl Group {
         lists.into_iter().map(|parts| self.with(parts)).collect()
     }
 
-    /// Creates a group of these calls of this one.
+    /// Creates a group of some of this group's calls.
     fn with(&self, parts: Vec<GroupCall>) -> Self {
         let mut group = Self::empty(self.rule, self.database, self.touch.clone(), self.key.clone());
         group.parts.reserve(parts.len());
@@ -223,7 +224,7 @@ impl Group {
         group
     }
 
-    /// Returns which calls have to go alone.
+    /// Returns for each call whether it has to leave alone.
     fn settled(&self) -> Vec<bool> {
         let keys: HashSet<u64> = self.settled_keys.iter().copied().collect();
         let mut settled: Vec<bool> =
@@ -234,7 +235,7 @@ impl Group {
         settled
     }
 
-    /// Writes the command that says all of them.
+    /// Writes the merged command.
     pub(super) fn write_merged(&self, out: &mut Vec<u8>) {
         let Some(rule) = self.rule else { return };
         let adds = matches!(rule.shape, Shape::Step(_) | Shape::Amount(_));
@@ -252,7 +253,7 @@ impl Group {
         out.extend_from_slice(b"\r\n");
     }
 
-    /// Writes one of them as it would have left alone.
+    /// Writes one of the calls as it would have left alone.
     pub(super) fn write_part(&self, part: &GroupCall, out: &mut Vec<u8>) {
         if let Some(rule) = self.rule
             && let Some(row) = part.name.row()
@@ -269,7 +270,7 @@ impl Group {
     }
 }
 
-/// Writes how many arguments a command has, and its name.
+/// Writes the number of a command's arguments, and its name.
 fn write_name(out: &mut Vec<u8>, row: &Row, arguments: usize) {
     write_line(out, b'*', arguments + 1);
     write_line(out, b'$', row.name.len());

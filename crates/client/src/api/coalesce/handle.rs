@@ -1,4 +1,4 @@
-//! The handle with calls that are gathered: the callers' view of all this.
+//! The handle with calls that are gathered: the callers' side.
 //!
 //! It adds no order of its own and keeps nothing: a call is written as every other call, and then handed to the gatherer that
 //! all clones share, which decides on it. Any thread.
@@ -75,12 +75,12 @@ use crate::values::decode::FromReply;
 /// - Calls that are still gathered when the last clone is dropped, or the client closed, are sent.
 pub struct Coalescing {
     gatherer: Arc<Gatherer>,
-    /// Counts the handles.
+    /// The guard that counts the handles.
     guard: Arc<Guard>,
     database: u32,
 }
 
-/// A guard that sends the gathered calls when the last handle is gone.
+/// A guard that sends the gathered calls when the last handle is dropped.
 struct Guard(Arc<Gatherer>);
 
 impl Drop for Guard {
@@ -111,21 +111,7 @@ impl Coalescing {
         Cmd::new(self, name)
     }
 
-    /// Sends the gathered calls now. It waits for nothing.
-    ///
-    /// ```
-    /// # #[cfg(feature = "embedded")] {
-    /// use std::time::Duration;
-    /// use sleeve::{Client, CoalesceOptions, prelude::*};
-    ///
-    /// let client = Client::embedded();
-    /// let coalescing = client.coalescing_with(CoalesceOptions::new().delay(Duration::from_secs(60)));
-    /// let (one, two) = (coalescing.set("a", 1), coalescing.set("b", 2));
-    /// coalescing.flush();
-    /// (one.wait()?, two.wait()?);
-    /// # }
-    /// # Ok::<(), sleeve::Error>(())
-    /// ```
+    /// Sends the gathered calls now, and does not wait.
     pub fn flush(&self) {
         self.gatherer.flush();
     }
@@ -154,7 +140,7 @@ impl fmt::Debug for Coalescing {
     }
 }
 
-/// The handle is used from any thread; the build fails when that stops being so.
+/// A check at compile time that the handle can be used from any thread.
 const _: () = {
     const fn any_thread<T: Send + Sync + Clone>() {}
     any_thread::<Coalescing>();

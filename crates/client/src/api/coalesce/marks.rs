@@ -1,12 +1,12 @@
 //! The keys that are gathered or in flight, and the place of the last call on each.
 //!
-//! A key is known by a number. A call that was sent and answered leaves its marks behind, which have no meaning any more and
-//! are thrown out when there are many. Pure data under its owner's lock.
+//! A key is known by a number. When a call was answered its marks stay behind without a meaning, and are removed when there
+//! are many. Pure data under its owner's lock.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// The number of marks that are kept before any are thrown out.
+/// The number of marks from which on meaningless ones are removed.
 const PRUNED_MIN: usize = 4096;
 
 /// The place of the last call on a key.
@@ -16,7 +16,7 @@ pub(super) struct Mark {
     pub(super) sequence: u64,
     /// The group in the gathering.
     pub(super) group: u32,
-    /// The place in the group that has the call's arguments.
+    /// The index of the call's element in the group's reply.
     pub(super) place: u32,
 }
 
@@ -40,7 +40,7 @@ impl Marks {
         self.places.insert(key, mark);
     }
 
-    /// Notes that the call in this group is as good as executed, if it is still the last one on its key.
+    /// Notes that the call in this group needs no further watch, if it is still the last one on its key.
     pub(super) fn forget(&mut self, key: u64, sequence: u64, group: u32) {
         if self.get(key).is_some_and(|mark| mark.sequence == sequence && mark.group == group) {
             self.places.remove(&key);

@@ -1,30 +1,17 @@
-//! Options of a coalescing handle: how long calls wait for others, and how many leave together at most.
+//! Options of a coalescing handle: the time for which calls wait for others, and the largest number of calls that leave
+//! together.
 //!
 //! Pure data; any thread.
 
 use std::time::Duration;
 
-/// The largest number of calls that leave together, for every setting.
+/// The largest value of the option `calls_max`.
 const CALLS_MAX: usize = 16 * 1024;
 
-/// The largest number of bytes that leave together, for every setting.
+/// The largest value of the option `bytes_max`.
 const BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// How a [`Coalescing`](crate::Coalescing) handle gathers calls.
-///
-/// ```
-/// # #[cfg(feature = "embedded")] {
-/// use std::time::Duration;
-/// use sleeve::{Client, CoalesceOptions, prelude::*};
-///
-/// let client = Client::embedded();
-/// let options = CoalesceOptions::new().delay(Duration::from_millis(1)).calls_max(1000).bytes_max(128 * 1024);
-/// let coalescing = client.coalescing_with(options);
-/// let (one, two) = (coalescing.incr("visits"), coalescing.incr("visits")); // leave as INCRBY visits 2
-/// assert_eq!((one.wait()?, two.wait()?), (1, 2));
-/// # }
-/// # Ok::<(), sleeve::Error>(())
-/// ```
+/// Options of a [`Coalescing`](crate::Coalescing) handle, which say how it gathers calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct CoalesceOptions {
@@ -46,20 +33,19 @@ impl CoalesceOptions {
         Self::default()
     }
 
-    /// Calls wait for company for this long, even where nothing is on its way; and for no longer. At most half of the command
-    /// timeout.
+    /// Sets the time for which a call waits for others, even if no call is in flight; at most half of the command timeout.
     pub fn delay(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
     }
 
-    /// So many calls leave at once. At most 16,384.
+    /// Sets the number of gathered calls that leave at once. At most 16,384.
     pub fn calls_max(mut self, calls: usize) -> Self {
         self.calls_max = calls.clamp(1, CALLS_MAX);
         self
     }
 
-    /// Calls of so many bytes leave at once. At most 4 MiB.
+    /// Sets the number of bytes of gathered calls that leave at once. At most 4 MiB.
     pub fn bytes_max(mut self, bytes: usize) -> Self {
         self.bytes_max = bytes.clamp(1, BYTES_MAX);
         self

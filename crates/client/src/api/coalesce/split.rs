@@ -1,4 +1,4 @@
-//! Gives each caller its part of the reply to a merged command, or names the calls that have to be asked again alone.
+//! The parts of the reply to a merged command: each caller gets its own, or its call is sent again alone.
 //!
 //! An error of the server to a merged command belongs to no single call: each call is sent by itself, and gets its own reply.
 //! (No command of the table has done a part of its work when it gives an error.) An error of the transport, after which it is
@@ -19,19 +19,19 @@ use crate::pipe::slot::{Completions, Payload};
 enum Verdict {
     /// Every caller gets this reply.
     Same,
-    /// These bytes of it are each part's own.
+    /// Each caller gets one of these ranges of the reply.
     Elements(Vec<Range<usize>>),
-    /// As `Elements`, but a call that would get nil is asked again.
+    /// As `Elements`, but a call that would get nil is sent again.
     ElementsButNil(Vec<Range<usize>>),
-    /// The first part is told this number plus its amount, and each later part the one before it plus its own amount.
+    /// The first call gets this number plus its amount, and each later call the number of the one before plus its own amount.
     Numbers(i128, fn(&GroupCall) -> i64),
     /// Every call fails with this error.
     Failed(Error),
-    /// Every call is asked again.
+    /// Every call is sent again, alone.
     Retry,
 }
 
-/// Hands a reply out. Returns the rest of the group, which is to be sent call by call.
+/// Hands a reply out. Returns the group of the calls that have to be sent again one by one.
 pub(super) fn hand_out(payload: Payload, mut group: Group, done: &mut Completions) -> Option<Group> {
     let verdict = judge(&payload, &group);
     let bytes = payload.bytes();
@@ -68,8 +68,8 @@ pub(super) fn hand_out(payload: Payload, mut group: Group, done: &mut Completion
     (!group.parts.is_empty()).then_some(group)
 }
 
-/// Returns whether a reply says that calls of this kind cannot be merged here: the server has no such command, or not for
-/// this user, or keeps the keys in different places.
+/// Returns whether a reply means that calls of this kind cannot be merged on this server: it does not have the command, does
+/// not allow it to this user, or has the keys on several nodes.
 pub(super) fn is_refusal(payload: &Payload) -> bool {
     let text = match payload {
         Payload::Failed(_) => return false,
@@ -105,13 +105,13 @@ fn judge(payload: &Payload, group: &Group) -> Verdict {
     }
 }
 
-/// Computes the number before the first call from the number after the last.
+/// Returns the number from before the first call, computed from the number after the last.
 fn before(last: i64, group: &Group, adds: fn(&GroupCall) -> i64) -> Verdict {
     let added: i128 = group.parts.iter().map(|part| i128::from(adds(part))).sum();
     Verdict::Numbers(i128::from(last) - added, adds)
 }
 
-/// Returns the ranges of the elements of an array, if it has one for each place.
+/// Returns the ranges of the elements of an array, if it has one for each index.
 fn elements(payload: &Payload, group: &Group) -> Option<Vec<Range<usize>>> {
     let bytes = payload.bytes();
     let mut at = bytes.iter().position(|&byte| byte == b'\n')? + 1;
@@ -128,7 +128,7 @@ fn is_nil(element: &[u8]) -> bool {
     matches!(element, b"$-1\r\n" | b"_\r\n")
 }
 
-/// Returns an integer as a reply. A number that no reply can express is a server's fault.
+/// Returns an integer as a reply. A number beyond the range of a reply is a fault of the server.
 fn number(number: i128) -> Payload {
     let Ok(number) = i64::try_from(number) else {
         return Payload::Failed(Error::protocol("a merged command was answered with a number that cannot be"));

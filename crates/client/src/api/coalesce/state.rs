@@ -16,27 +16,27 @@ use crate::reactor::TaskWaker;
 
 /// The state of all clones of a handle, under one lock.
 pub(super) struct GathererState {
-    /// The source of the slots in which the callers' answers land.
+    /// The source of the slots for the callers' answers.
     pub(super) source: Source,
-    /// The number of the connection for which `source` is.
+    /// The number of the connection that `source` makes slots for.
     pub(super) connection: u32,
     pub(super) gathering: Gathering,
     pub(super) progress: Progress,
     pub(super) marks: Marks,
     pub(super) flights: VecDeque<SentGathering>,
-    /// Commands that the server has refused for many.
+    /// Merged commands that the server has refused.
     pub(super) refused: Vec<Command>,
-    /// True while a thread is at work, which looks again before it ends.
+    /// True while a thread is at work, which checks for further work before it ends.
     pub(super) is_worked: bool,
-    /// The client was closed.
+    /// True if the client was closed.
     pub(super) is_closed: bool,
-    /// The time of the timer's next look, if there is one.
+    /// The time of the timer's next check, if there is one.
     pub(super) looks_at: Option<Instant>,
-    /// There is no timer, so that nothing may wait for it.
+    /// True if there is no timer, so that no call may wait for a delay.
     pub(super) is_untimed: bool,
-    /// Callers that wait for room, or until all is answered.
+    /// The number of callers that wait for room, or until all calls are answered.
     pub(super) waiting: usize,
-    /// Woken when all is answered, for async code that waits for that.
+    /// The tasks to wake when all calls are answered, for waiting async code.
     pub(super) task_wakers: Vec<TaskWaker>,
 }
 
@@ -46,7 +46,8 @@ pub(super) enum Work {
         answers: Vec<ArrivedReply>,
         answered: Option<u64>,
     },
-    /// These groups, the gathering of this number; the last before it in which anything was merged was that one.
+    /// Send these groups, which are the gathering of this number; `merged` is the last gathering before it with a merged
+    /// command.
     Send {
         groups: Vec<Group>,
         sequence: u64,
@@ -55,7 +56,7 @@ pub(super) enum Work {
 }
 
 impl GathererState {
-    /// Creates an empty state. Callers' answers land with `source`.
+    /// Creates an empty state. `source` makes the slots for callers' answers.
     pub(super) fn new(source: Source, is_untimed: bool) -> Self {
         Self {
             source,
@@ -74,7 +75,7 @@ impl GathererState {
         }
     }
 
-    /// Returns whether nothing is gathered and no gathered call is in flight.
+    /// Returns whether no call is gathered or in flight.
     pub(super) fn is_quiet(&self) -> bool {
         self.gathering.is_empty() && self.progress.answered + 1 == self.progress.sequence
     }
@@ -101,12 +102,12 @@ impl GathererState {
         }
         let Gathering { groups, .. } = mem::take(&mut self.gathering);
         let Progress { sequence, merged, .. } = self.progress;
-        // Whether it is, is not known yet.
+        // Whether calls of this gathering are merged is not known yet; it counts as merged until it is.
         (self.progress.sequence, self.progress.merged) = (sequence + 1, sequence);
         Some(Work::Send { groups, sequence, merged })
     }
 
-    /// Notes that all gatherings up to this one are answered, and that the calls that had to be asked again have been sent.
+    /// Notes that all gatherings up to this one are answered, and that the calls to be sent again have been sent.
     pub(super) fn settle(&mut self, answered: Option<u64>) {
         if let Some(answered) = answered {
             self.progress.answered = answered;

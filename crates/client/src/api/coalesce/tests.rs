@@ -36,7 +36,7 @@ impl Table {
         }
     }
 
-    /// Adds a call, which begins with its database where that is another than 0.
+    /// Adds a call. Its line begins with the database if that is not 0.
     fn add(&mut self, line: &str) -> Handle {
         let (database, line) = match line.split_once(':') {
             Some((database, line)) => (database.parse().expect("a number"), line),
@@ -87,7 +87,7 @@ fn lines(outgoing: &Outgoing) -> Vec<String> {
     lines
 }
 
-/// Returns how calls leave that are made in this order, with replies that are waited for.
+/// Returns the requests that leave after calls are made in this order, with callers that wait for the replies.
 fn leaving(calls: &[&str]) -> Vec<String> {
     let mut table = Table::new();
     let _handles: Vec<Handle> = calls.iter().map(|line| table.add(line)).collect();
@@ -122,7 +122,7 @@ fn calls_that_cannot_be_merged_go_alone_and_in_order() {
         (&["SET a 1", "SET a 2 NX", "SET a 3"], &["SET a 1", "SET a 2 NX", "SET a 3"]),
         (&["SET a 1", "SET c 1", "SET d 1", "EXPIRE a 5", "SET b 2"], &["MSET c 1 d 1 b 2", "SET a 1", "EXPIRE a 5"]),
         (&["SET a 1", "RENAME a b", "SET b 2", "SET c 3"], &["SET a 1", "RENAME a b", "MSET b 2 c 3"]),
-        // The keys that these touch are unknown.
+        // The keys that these calls touch are unknown.
         (
             &["SET a 1", "SET b 1", "FLUSHALL", "SET c 2", "SET d 2"],
             &["SET a 1", "SET b 1", "FLUSHALL", "MSET c 2 d 2"],
@@ -141,7 +141,8 @@ fn calls_that_cannot_be_merged_go_alone_and_in_order() {
 fn calls_on_a_key_keep_their_order_and_could_be_asked_again_in_it() {
     for (calls, expected) in [
         (&["SET a 1", "SET b 1", "SET a 2", "SET c 1"][..], &["MSET a 1 b 1 a 2 c 1"][..]),
-        // No call on a key that appears again is merged: if it were refused, it would be asked again behind later calls.
+        // A call on a key that appears again later is not merged: if it were refused, it would be sent again behind the later
+        // call.
         (
             &["SET a 1", "SET b 1", "GET a", "GET c", "GET d", "SET b 2", "SET a 2"],
             &["MSET b 1 b 2", "SET a 1", "MGET c d", "GET a", "SET a 2"],
@@ -181,7 +182,7 @@ fn unread_neighbours_merge_only_if_the_count_is_meaningless() {
             .iter()
             .filter_map(|(line, is_read)| {
                 let handle = table.add(line);
-                // Forgetting and dropping are the same to it.
+                // A forgotten and a dropped reply are the same to the gatherer.
                 if line.ends_with('f') {
                     drop(handle.forget());
                     None
@@ -227,7 +228,7 @@ fn calls_on_keys_of_a_merged_command_in_flight_are_held_back() {
         touch.keys().for_each(|key| table.marks.forget(key, 1, group));
     }
     let progress = table.progress;
-    // A call that left alone needs no watch.
+    // A call that left alone holds back no later gathering.
     for (line, is_free) in [
         ("SET d 1", true),
         ("SET c 1", true),

@@ -1,7 +1,7 @@
-//! Looks whether calls have waited long enough, at the times that it is told.
+//! The timer of a gatherer: it checks at given times whether calls have waited for the delay.
 //!
-//! Over a connection it is a task of the reactor. A call to an engine in this process runs in the caller's thread, and the
-//! reactor must not stand still for it, so there it is a thread. Either ends when no gatherer is left to look for.
+//! Over a connection it is a task of the reactor. A call to an engine in this process runs in the thread that sends it, and
+//! must not hold up the reactor, so there the timer is a thread. Either ends when its gatherer is dropped.
 
 use std::thread::{self, Thread};
 use std::time::Instant;
@@ -9,16 +9,16 @@ use std::time::Instant;
 use crate::reactor::{self, TaskWaker};
 use crate::sys::now;
 
-/// The task or thread that looks.
+/// The task or thread that checks.
 pub(super) enum Timer {
     Task(TaskWaker),
     Thread(Thread),
-    /// The system gave nothing that could.
+    /// The system could create neither.
     Nobody,
 }
 
 impl Timer {
-    /// Starts it. `look` does the due work and says when to look again, or that there is nothing to look at any more;
+    /// Starts the timer. `look` does the due work and returns the time of the next check, or none to end the timer;
     /// `on_panic` is called if it panics.
     pub(super) fn start(
         is_thread: bool,
@@ -41,7 +41,7 @@ impl Timer {
         }
     }
 
-    /// Makes it look now. Returns false if there is no task or thread that could.
+    /// Makes the timer check now. Returns false if there is no task or thread.
     pub(super) fn wake(&self) -> bool {
         match self {
             Self::Task(task_waker) => task_waker.wake(),

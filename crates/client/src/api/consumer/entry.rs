@@ -1,6 +1,6 @@
-//! One entry of a stream, as a consumer of a group has it: its fields, and the way to acknowledge it.
+//! One entry of a stream, as a consumer of a group receives it: its fields, and the way to acknowledge it.
 //!
-//! While it is there, its consumer knows that the program works on it. Any thread.
+//! While the value exists, its consumer knows that the program works on the entry. Any thread.
 
 use std::sync::Arc;
 
@@ -19,18 +19,19 @@ use crate::values::decode::FromReply;
 pub enum Delivery {
     /// The entry was delivered for the first time.
     New,
-    /// The entry had been delivered to this consumer before, and may have been worked on: before it last ended, or on a
-    /// connection that was lost.
+    /// The entry had been delivered to this consumer before, and the program may have worked on it: before the consumer last
+    /// ended, or on a connection that was lost.
     Pending,
-    /// The entry was claimed: another consumer had it for too long, or this one had dropped it.
+    /// The entry was claimed: another consumer had kept it for too long, or this one had dropped it.
     Claimed,
 }
 
-/// An entry of a stream that a [`Consumer`](crate::Consumer) got. Dropped without [`ack`](Entry::ack) it is delivered again.
+/// An entry of a stream that a [`Consumer`](crate::Consumer) received. If it is dropped without [`ack`](Entry::ack) it is
+/// delivered again.
 pub struct Entry {
     held: Arc<Held>,
     id: Arc<str>,
-    /// The fields as a reply of the server.
+    /// The fields, encoded as a reply of the server.
     fields: Vec<u8>,
     delivery: Delivery,
 }
@@ -42,7 +43,7 @@ impl Entry {
         held.take(&id).then(|| Self { held: Arc::clone(held), id, fields, delivery })
     }
 
-    /// Its id.
+    /// Returns the entry's id.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -79,12 +80,12 @@ impl Entry {
     /// Acknowledges it: it will not be delivered again. The answer is false if another consumer had claimed and acknowledged
     /// it before.
     pub fn ack(self) -> Mapped<u64, impl FnOnce(u64) -> Result<bool, Error> + Send> {
-        // The program has it until the server has said so.
+        // The entry counts as the program's until the server has answered.
         ack(&Arc::clone(&self.held), vec![self]).map(|count| count == 1)
     }
 }
 
-/// Acknowledges several at once; answers how many were still to be acknowledged.
+/// Acknowledges several entries at once; the answer is the number of those that were still pending.
 pub(crate) fn ack(
     held: &Held,
     entries: Vec<Entry>,

@@ -51,18 +51,18 @@ impl ConsumerHandle {
         Self { held }
     }
 
-    /// Ends the consumer: it asks for nothing more, hands out the entries that the server has given to it, and then its loop
+    /// Ends the consumer: it requests no more entries, hands out those that the server has given to it, and then its loop
     /// ends.
     pub fn stop(&self) {
         self.held.stop();
     }
 
-    /// Returns how many entries the program has that are neither acknowledged nor dropped.
+    /// Returns the number of entries that the program has neither acknowledged nor dropped.
     pub fn unfinished(&self) -> usize {
         self.held.count()
     }
 
-    /// Acknowledges entries at once, which should be of the same consumer; the answer is how many were still to be acknowledged.
+    /// Acknowledges several entries of the same consumer at once; the answer is the number of those that were still pending.
     pub fn ack<I: IntoIterator<Item = Entry>>(
         &self,
         entries: I,
@@ -70,11 +70,11 @@ impl ConsumerHandle {
         ack(&self.held, Vec::from_iter(entries))
     }
 
-    /// Waits until all entries that were handed out are acknowledged or dropped, but for no longer than this. It does not stop
-    /// the consumer.
+    /// Waits until all entries that were handed out are acknowledged or dropped, but for no longer than this. It does not
+    /// stop the consumer.
     ///
     /// # Errors
-    /// [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) with how many are not.
+    /// [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) with the number of those that are not.
     pub fn finish(&self, timeout: Duration) -> Result<(), Error> {
         let deadline = now().checked_add(timeout);
         parked(deadline, |context| self.held.poll_none(context)).ok_or_else(|| {
@@ -84,7 +84,7 @@ impl ConsumerHandle {
         })
     }
 
-    /// Waits as [`finish`](Self::finish) does, in async code, and for as long as it takes.
+    /// Waits as [`finish`](Self::finish) does, in async code and without a limit.
     pub async fn finish_async(&self) {
         poll_fn(|context| self.held.poll_none(context)).await;
     }

@@ -1,5 +1,5 @@
-//! The state that a consumer, its handle and its entries share: the place of the stream, and the entries that the program
-//! has.
+//! The state that a consumer, its handle and its entries share: the names of the stream and the group, and the entries that
+//! the program has.
 //!
 //! Any thread; a lock for a few instructions.
 
@@ -12,10 +12,10 @@ use crate::error::Error;
 use crate::sys::lock::Mutex;
 use crate::sys::wake::wake_all;
 
-/// The shared state.
+/// The state that a consumer, its handle and its entries share.
 pub(crate) struct Held {
     pub(crate) place: Db,
-    /// The names of the stream, of the group and of the consumer, or why they cannot be sent.
+    /// The names of the stream, of the group and of the consumer, or the reason why they cannot be sent.
     pub(crate) names: Result<[Vec<u8>; 3], Error>,
     state: Mutex<ConsumerState>,
 }
@@ -44,7 +44,7 @@ impl Held {
         self.state.lock().ids.insert(Arc::clone(id))
     }
 
-    /// Notes that the program has it no longer.
+    /// Notes that the program has the entry of this id no longer.
     pub(crate) fn give_back(&self, id: &Arc<str>) {
         let mut state = self.state.lock();
         state.ids.remove(id);

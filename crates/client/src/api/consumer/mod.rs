@@ -1,11 +1,12 @@
 //! A consumer of a stream's group, as an iterator and as a stream of entries.
 //!
-//! It makes the group. It takes first the entries that it had when it last ended, then new ones, waiting for them on a
-//! connection of its own, and now and then entries that others have abandoned. It knows by its entries which of them the
-//! program still has. It refuses to acknowledge by itself: an entry that is not acknowledged is delivered again.
+//! It creates the group if it is missing. It first takes the entries that it had not acknowledged when it last ended, then
+//! new ones, for which it waits on a connection of its own, and from time to time entries that other consumers have
+//! abandoned. Its entries tell it which of them the program still has. It never acknowledges by itself: an entry that is not
+//! acknowledged is delivered again.
 //!
 //! A lost connection may take entries with it that the server counts as delivered. Those are behind the last one that
-//! arrived, so they are asked for from there. One owner; its handle and its entries go to any thread.
+//! arrived, so they are requested from there. One owner; its handle and its entries may be used on any thread.
 
 pub(crate) mod entry;
 pub(crate) mod handle;
@@ -33,10 +34,10 @@ use handle::ConsumerHandle;
 use held::Held;
 use page::{Claimed, Page, Record};
 
-/// The id before all others.
+/// The id that is before all entries.
 const FIRST: &str = "0-0";
 
-/// The shortest wait for entries: no time at all would be for ever.
+/// The shortest wait for entries; a wait of zero would have no limit.
 const WAIT_MIN: Duration = Duration::from_millis(1);
 
 /// A consumer of a group: [`Client::group`] returns it. In async code `consumer.next().await` gives the next entry, in any
@@ -97,29 +98,31 @@ const WAIT_MIN: Duration = Duration::from_millis(1);
 pub struct Consumer {
     held: Arc<Held>,
     options: ConsumerOptions,
-    /// The received entries that were not handed out.
+    /// The received entries that were not handed out yet.
     ready: VecDeque<Entry>,
     /// The request in flight.
     flight: ConsumerRequest,
     next: Next,
-    /// All that the server has given to this consumer, as far as it knows, is not behind this entry.
+    /// The last entry of the pending ones that has arrived: entries that the server has given to this consumer, and that it
+    /// has not received, are behind it.
     last: String,
-    /// The time at which abandoned entries are looked for again.
+    /// The time at which abandoned entries are claimed again.
     claims_at: Option<Instant>,
 }
 
-/// The next request.
+/// The kind of the next request.
 enum Next {
-    /// The group itself.
+    /// The creation of the group.
     Group,
-    /// The entries that this consumer has got and not acknowledged, behind the last that arrived.
+    /// The entries that this consumer was given and has not acknowledged, behind the last one that arrived.
     Own,
-    /// The abandoned entries, from here on.
+    /// The abandoned entries, from this id on.
     Abandoned(String),
     New,
-    /// The entries that the server may have given while the last wait ended, behind the last that arrived.
+    /// The entries that the server may have given to this consumer while the last wait ended, behind the last one that
+    /// arrived.
     Rest,
-    /// The end: there is no further request.
+    /// No further request: the consumer has ended.
     End,
 }
 
@@ -134,7 +137,7 @@ enum ConsumerRequest {
 macro_rules! groups {
     ($handle:ident) => {
         impl $handle {
-            /// Reads a stream as one consumer of a group, which is made if it is missing; see [`Consumer`].
+            /// Reads a stream as one consumer of a group, which is created if it is missing; see [`Consumer`].
             pub fn group(&self, stream: impl ToArg, group: impl ToArg, consumer: impl ToArg) -> Consumer {
                 self.group_with(stream, group, consumer, ConsumerOptions::new())
             }
@@ -165,24 +168,14 @@ impl Consumer {
         Self { held, options, ready, flight, next, last: FIRST.to_owned(), claims_at }
     }
 
-    /// Returns a handle that ends it, and acknowledges entries together: from any thread, while this is being read.
+    /// Returns a handle that ends the consumer, and acknowledges several entries at once: from any thread, while the consumer
+    /// is being read.
     pub fn handle(&self) -> ConsumerHandle {
         ConsumerHandle::of(Arc::clone(&self.held))
     }
 
-    /// Returns the next entry once it is there, and `None` when it was stopped or an error has ended it. If the future is
-    /// dropped before that, it takes no entry away from the next caller.
-    ///
-    /// ```no_run
-    /// # async fn work(mut orders: sleeve::Consumer) -> Result<(), sleeve::Error> {
-    /// while let Some(entry) = orders.next().await {
-    ///     let entry = entry?;
-    ///     println!("{}", entry.id());
-    ///     entry.ack().await?;
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Returns the next entry once it has arrived, and `None` if the consumer was stopped or has ended with an error. If the
+    /// future is dropped earlier, the next caller gets the entry.
     ///
     /// # Errors
     /// As for [`Consumer`].
@@ -258,7 +251,7 @@ impl Consumer {
                 ConsumerRequest::Abandoned(place.xautoclaim(stream, group, consumer, idle_ms, id, count))
             }
             Next::New => {
-                // A wait of no time at all is one for ever.
+                // A wait of zero would have no limit, so it is at least a millisecond.
                 let left = self.claims_at.map(|at| at.saturating_duration_since(now()).max(WAIT_MIN));
                 let options = ReadOptions::new().count(count).block(left.unwrap_or_default());
                 ConsumerRequest::New(place.xreadgroup_with(group, consumer, stream, ">", options))
@@ -267,7 +260,7 @@ impl Consumer {
         }
     }
 
-    /// Returns the next request when no entry of the last reply is left.
+    /// Returns the next request, after all entries of the last reply were handed out.
     fn go_on(&self) -> Next {
         match self.claims_at {
             Some(at) if now() >= at => Next::Abandoned(FIRST.to_owned()),
@@ -316,8 +309,8 @@ impl Consumer {
         Ok(())
     }
 
-    /// Hands out the received entries, except those that the program has already, and those that are not in the stream any
-    /// more.
+    /// Hands out the received entries, except those that the program has already, and those that were deleted from the
+    /// stream.
     fn hand_out(&mut self, records: Vec<Record>, delivery: Delivery) {
         let mut gone = Vec::new();
         for record in records {
@@ -331,31 +324,31 @@ impl Consumer {
         }
     }
 
-    /// Asks for nothing more except the entries that the server may have given in the meantime.
+    /// Stops requesting entries, except those that the server may have given to this consumer already.
     fn wind_up(&mut self) {
         match (&self.next, &self.flight) {
             (Next::Rest | Next::End, _) => {}
             (Next::Group, _) => (self.flight, self.next) = (ConsumerRequest::None, Next::End),
-            // The reply in flight arrives at once.
+            // The reply in flight is not one that waits, so it arrives soon.
             (_, ConsumerRequest::Group(_) | ConsumerRequest::Own(_) | ConsumerRequest::Abandoned(_)) => {}
-            // Dropped, it waits no longer.
+            // The request is dropped, which ends its wait on the server.
             (_, ConsumerRequest::None | ConsumerRequest::New(_)) => {
                 (self.flight, self.next) = (ConsumerRequest::None, Next::Rest)
             }
         }
     }
 
-    /// Decides how an error is handled, and whether the program gets it.
+    /// Handles an error. Returns it if the program has to get it.
     fn bear(&mut self, error: Error) -> Option<Error> {
         match (error.kind(), error.code()) {
-            // The stream or the group was removed, and with it all that the group knew.
+            // The stream or the group was removed, with all pending entries.
             (_, Some("NOGROUP" | "UNBLOCKED")) => {
                 self.last = FIRST.to_owned();
                 self.options.start = GroupStart::first();
                 self.next = if matches!(self.next, Next::Rest) { Next::End } else { Next::Group };
                 None
             }
-            // The entries that it has taken with it are behind those that arrived.
+            // Entries may have been lost with the connection; they are behind those that arrived.
             (ErrorKind::Disconnected, _) if matches!(self.next, Next::New) => {
                 self.next = Next::Own;
                 None

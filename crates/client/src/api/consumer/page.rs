@@ -1,6 +1,6 @@
-//! The server's answers to a consumer: pages of entries, in the forms of both protocols and of several versions.
+//! The server's answers to a consumer: pages of entries, in the forms of both protocols and of several server versions.
 //!
-//! Fields are kept as they arrived, and decoded on demand. Pure functions; any thread.
+//! Fields are kept encoded as they arrived, and decoded on demand. Pure functions; any thread.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use sleeve_wire::reply::{Protocol, Writer};
 use crate::error::Error;
 use crate::values::decode::FromReply;
 
-/// The answer of XREADGROUP about one stream.
+/// The answer of XREADGROUP for one stream.
 pub(crate) struct Page {
     pub(crate) records: Vec<Record>,
 }
 
 /// The answer of XAUTOCLAIM.
 pub(crate) struct Claimed {
-    /// The id from which to go on.
+    /// The id from which the next XAUTOCLAIM continues.
     pub(crate) next: String,
     pub(crate) records: Vec<Record>,
 }
@@ -25,10 +25,10 @@ pub(crate) struct Claimed {
 /// The name of a stream, and its entries in the answer.
 type Stream = (Arc<[u8]>, Vec<Record>);
 
-/// An entry as it arrived.
+/// An entry in the form in which it arrived.
 pub(crate) struct Record {
     pub(crate) id: String,
-    /// None where the entry is deleted.
+    /// The fields; none if the entry was deleted from the stream.
     pub(crate) fields: Option<Vec<u8>>,
 }
 
@@ -43,8 +43,8 @@ impl FromReply for Claimed {
     fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
         let Frame::Array(mut items) = frame else { return Err(unlike(&frame)) };
         let mut next = || items.next().transpose().map_err(Error::protocol).map(|frame| frame.unwrap_or(Frame::Null));
-        // The deleted entries come third if the server lists them, and are no longer pending; older servers say nil in their
-        // place.
+        // If the server lists deleted entries, they are the third element, and no longer pending; older servers have nil in
+        // place of each.
         let (next, records) = (String::from_reply(next()?)?, Vec::<Option<Record>>::from_reply(next()?)?);
         Ok(Self { next, records: records.into_iter().flatten().collect() })
     }
@@ -57,7 +57,7 @@ impl FromReply for Record {
     }
 }
 
-/// The fields of an entry as they arrived; none if it is deleted.
+/// The encoded fields of an entry; none if it was deleted.
 struct Fields(Option<Vec<u8>>);
 
 impl FromReply for Fields {
@@ -70,7 +70,7 @@ impl FromReply for Fields {
     }
 }
 
-/// Names and values in turn, as an array of strings.
+/// Returns names and values in turn, encoded as an array of strings.
 fn copied(items: Items<'_>) -> Result<Vec<u8>, Error> {
     let mut copy = Vec::new();
     let mut writer = Writer::new(&mut copy, Protocol::Resp2);

@@ -52,7 +52,7 @@ use crate::values::decode::FromReply;
 /// ```
 #[derive(Clone)]
 pub struct Lanes {
-    /// Keeps the client there.
+    /// The state that keeps the client alive.
     origin: Arc<Origin>,
     lane: Arc<Lane>,
     database: u32,

@@ -1,7 +1,7 @@
 //! A handle with calls on a connection of their own, so that they never queue behind large ones.
 //!
-//! It is a client or a database, and as cheap. All such handles of a client share one further connection, which is made when
-//! the first of them is. Any thread.
+//! It is a client or a database, and as cheap. All such handles of a client share one further connection, which is made with
+//! the first of them. Any thread.
 
 use std::sync::Arc;
 
@@ -13,28 +13,15 @@ use crate::request::Request;
 use crate::transport::Transport;
 use crate::values::decode::FromReply;
 
-/// A [`Client`](crate::Client) or [`Db`](crate::Db) with calls that go ahead of those of the others: over a second
-/// connection, on which nothing large is in front of them.
+/// A [`Client`](crate::Client) or [`Db`](crate::Db) with calls that do not queue behind those of other handles: they use a
+/// second connection, on which no large request is ahead of them.
 ///
 /// A connection answers in order, so a small command waits until all replies before its own have arrived, even if they take a
-/// hundred megabytes. Commands that must not wait (a heartbeat, a lock that is to be renewed) are sent here. The order in
-/// which the server executes calls of this handle and calls of another is not defined; among themselves these keep theirs.
-///
-/// ```
-/// # #[cfg(feature = "embedded")] {
-/// use sleeve::{Client, prelude::*};
-///
-/// let client = Client::connect("embedded://")?; // or "redis://..."
-/// client.set("large", vec![0; 1_000_000]).wait()?;
-/// let large = client.get::<Vec<u8>>("large");
-/// let renewed = client.priority()?.pexpire("lock:7", 30_000).wait()?; // does not wait for it
-/// assert!(!renewed && large.wait()?.len() == 1_000_000);
-/// # }
-/// # Ok::<(), sleeve::Error>(())
-/// ```
+/// hundred megabytes. Commands that must not wait (a heartbeat, a lock that is to be renewed) are sent here. Calls of this
+/// handle are executed in their own order; their order among the calls of other handles is not defined.
 #[derive(Clone)]
 pub struct Priority {
-    /// Keeps the client there.
+    /// The state that keeps the client alive.
     origin: Arc<Origin>,
     transport: Transport,
     database: u32,

@@ -1,4 +1,4 @@
-//! Whole scans: each begins with `scan_all` or its kin, and is read as an iterator or as a stream.
+//! Whole scans: each begins with `scan_all` or a method like it, and is read as an iterator or as a stream.
 //!
 //! Single pages, for callers that keep the cursor themselves, are `scan`, `sscan`, `hscan` and `zscan` in their families.
 
@@ -10,27 +10,7 @@ use crate::request::ToArg;
 use crate::values::decode::FromReply;
 use crate::values::options::key::{MembersScan, ScanOptions};
 
-/// Scans to their end, where replies come while one asks: on a client, a database or a lease. `T` is one element.
-///
-/// ```
-/// # #[cfg(feature = "embedded")] {
-/// use sleeve::{Client, ScanOptions, prelude::*};
-///
-/// let client = Client::embedded();
-/// client.mset([("user:1", "Ann"), ("user:2", "Bob"), ("other", "")]).wait()?;
-/// let mut users: Vec<String> = Vec::new();
-/// for key in client.scan_all_with(ScanOptions::new().pattern("user:*")) {
-///     users.push(key?);
-/// }
-/// users.sort();
-/// assert_eq!(users, ["user:1", "user:2"]);
-///
-/// client.hset("ages", [("ann", 36), ("bob", 41)]).wait()?;
-/// let ages = client.hscan_all::<(String, u32)>("ages").into_iter().collect::<Result<Vec<_>, _>>()?;
-/// assert_eq!(ages.len(), 2);
-/// # }
-/// # Ok::<(), sleeve::Error>(())
-/// ```
+/// Whole scans, on a client, a database or a lease. `T` is one element.
 ///
 /// In async code `while let Some(key) = scan.next().await`, in any runtime and without another crate; it is a stream too, for
 /// `StreamExt` and its kin.

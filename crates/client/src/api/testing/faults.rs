@@ -1,6 +1,6 @@
-//! The faults on the link of an engine for tests, and when they occur.
+//! The faults on the link of an engine for tests, and the rules for their occurrence.
 //!
-//! Pure decisions: a command goes in, and the action for it comes out. Any thread.
+//! Pure decisions: the input is a command, the output the action for it. Any thread.
 
 use std::time::Duration;
 
@@ -9,26 +9,10 @@ use sleeve_wire::commands::Flags;
 use crate::request::name::Name;
 use crate::sys::lock::Mutex;
 
-/// A fault for a client at the address of an engine for tests: its kind, its commands, and its time.
-///
-/// ```
-/// use std::time::Duration;
-/// use sleeve::testing::{Engine, Fault};
-/// use sleeve::{Effect, prelude::*};
-///
-/// let engine = Engine::new();
-/// let client = engine.connect()?;
-/// engine.fault(Fault::error("OOM command not allowed when used memory > 'maxmemory'.").on("SET"));
-/// engine.fault(Fault::delay(Duration::from_millis(20)).on_writes().times(3));
-///
-/// let refused = client.set("a", 1).wait().unwrap_err();
-/// assert_eq!(refused.effect(), Effect::Refused); // it was not executed
-/// client.set("a", 1).wait()?; // executed, and answered later
-/// # Ok::<(), sleeve::Error>(())
-/// ```
+/// A fault for a client at the address of an engine for tests: its kind, the commands that it concerns, and its time.
 ///
 /// Without further settings it happens once, to the next command. Commands with which clients begin their connections (HELLO,
-/// AUTH, CLIENT, SELECT, COMMAND) are none of these, unless they are named by [`on`](Fault::on).
+/// AUTH, CLIENT, SELECT, COMMAND) do not count, unless [`on`](Fault::on) names them.
 #[derive(Clone, Debug)]
 pub struct Fault {
     act: Act,
@@ -44,7 +28,7 @@ pub(super) enum Act {
     Error(String),
     /// The command is executed, and its answer leaves later.
     Delay(Duration),
-    /// The connection breaks, and it is not executed.
+    /// The connection breaks, and the command is not executed.
     CutBefore,
     /// The command is executed, and the connection breaks amid its answer.
     CutAmid,
@@ -52,7 +36,7 @@ pub(super) enum Act {
     CutAfter,
 }
 
-/// To which commands.
+/// The commands that a fault concerns.
 #[derive(Clone, Debug)]
 enum To {
     Any,
@@ -60,7 +44,7 @@ enum To {
     Named(String),
 }
 
-/// Commands of a connection's beginning.
+/// The commands with which clients begin their connections.
 const GREETING: [&str; 5] = ["HELLO", "AUTH", "CLIENT", "SELECT", "COMMAND"];
 
 impl Fault {
@@ -69,18 +53,18 @@ impl Fault {
     }
 
     /// Creates a fault in which the command is not executed, and answered by this error; its first word is the error's code.
-    /// In a transaction it counts as refused, so that EXEC refuses the whole.
+    /// In a transaction the command counts as refused, so that EXEC refuses the whole transaction.
     pub fn error(text: impl Into<String>) -> Self {
         Self::new(Act::Error(text.into().replace(['\r', '\n'], " ")))
     }
 
-    /// Creates a fault in which the command is executed, and its answer, with all behind it on that connection, arrives later
-    /// by this much real time.
+    /// Creates a fault in which the command is executed, and its answer, with all later ones on that connection, arrives
+    /// later by this much real time.
     pub fn delay(time: Duration) -> Self {
         Self::new(Act::Delay(time))
     }
 
-    /// Creates a fault in which the connection breaks when the command has arrived, which is not executed.
+    /// Creates a fault in which the connection breaks when the command has arrived, and the command is not executed.
     pub fn cut_before() -> Self {
         Self::new(Act::CutBefore)
     }
@@ -101,25 +85,25 @@ impl Fault {
         self
     }
 
-    /// Limits the fault to commands that may write, as the command table has it.
+    /// Limits the fault to commands that may write, by the command table.
     pub fn on_writes(mut self) -> Self {
         self.to = To::Writes;
         self
     }
 
-    /// Lets so many such commands pass before: `skip(2)` is about the third.
+    /// Lets this many such commands pass first: with `skip(2)` the fault happens to the third.
     pub fn skip(mut self, count: u64) -> Self {
         self.skip = count;
         self
     }
 
-    /// Happens so often, to one such command after the other.
+    /// Sets how many times the fault happens, to one such command after the other.
     pub fn times(mut self, count: u64) -> Self {
         self.times = count;
         self
     }
 
-    /// Returns whether it is about a command that begins with these words.
+    /// Returns whether the fault concerns a command that begins with these words.
     fn is_about(&self, words: &[&[u8]]) -> bool {
         let is = |word: Option<&&[u8]>, name: &str| word.is_some_and(|word| word.eq_ignore_ascii_case(name.as_bytes()));
         match &self.to {
@@ -154,7 +138,8 @@ impl Faults {
         *self.is_down.lock()
     }
 
-    /// Returns the fault that happens to a command that begins with these words. Each fault that is about it counts it.
+    /// Returns the fault that happens to a command that begins with these words. The command counts for each fault that
+    /// concerns it.
     pub(super) fn judge(&self, words: &[&[u8]]) -> Option<Act> {
         let mut pending = self.pending.lock();
         let mut verdict = None;

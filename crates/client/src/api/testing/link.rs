@@ -1,8 +1,8 @@
 //! The address of an engine for tests: connections of this machine, each a session, with the faults in between.
 //!
-//! A thread of each connection reads requests and hands them to the session one by one. Another one passes on the session's
-//! own output: messages, and replies that were waited for. Both do so under the session's lock, so that the bytes leave in
-//! order. It refuses to be fast: the server's own workers are fast, and go by the machine's clock.
+//! A thread of each connection reads requests and hands them to the session one by one. A second thread passes on the
+//! session's own output: messages, and replies that were waited for. Both do so under the session's lock, so that the bytes
+//! leave in order. This link is not made to be fast: the server's own workers are, but they use the machine's clock.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -17,13 +17,13 @@ use super::faults::{Act, Faults};
 use crate::sys::lock::{Condvar, Mutex};
 use crate::transport::embedded::engines::EngineInstance;
 
-/// A request that no engine knows: it leaves the same traces as one that is refused.
+/// A request that no engine knows: it has the same side effects as a command that is refused.
 const UNKNOWN: &[u8] = b"*1\r\n$20\r\nSLEEVE-TESTING-FAULT\r\n";
 
 /// The number of bytes that are read at once.
 const READ_BYTES: usize = 16 * 1024;
 
-/// The listener; when it is dropped, no client is served any more.
+/// The listener of the address; when it is dropped, no client is served any more.
 pub(super) struct Link {
     address: SocketAddr,
     lines: Arc<Mutex<Vec<Weak<Line>>>>,
@@ -44,7 +44,7 @@ struct LineSession {
     replies: Vec<u8>,
 }
 
-/// Says that the session may have something to say.
+/// The wake-up that reports that the session may have output.
 #[derive(Default)]
 struct SessionWakeup {
     state: Mutex<Wakeup>,
@@ -71,13 +71,13 @@ impl Link {
                 if faults.is_down() {
                     continue;
                 }
-                // If there are no threads for it the connection ends, and its client sees that.
+                // If the system cannot create its threads, the connection ends, which its client notices.
                 let Ok(line) = Line::begin(stream, &instance, &faults) else { continue };
                 let mut lines = lines.lock();
                 lines.retain(|line| line.strong_count() > 0);
                 lines.push(Arc::downgrade(&line));
                 drop(lines);
-                // A thread that has cut all lines in between did not know of this one.
+                // A thread that has cut all connections in between did not know of this one.
                 if is_over.load(Ordering::Acquire) || faults.is_down() {
                     line.cut();
                 }
@@ -101,7 +101,7 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Release);
-        // The thread that waits for connections gets one, and sees that the link has ended.
+        // This connection wakes the thread that waits for connections, which then sees that the link has ended.
         let _ = TcpStream::connect(self.address);
         self.cut();
     }
@@ -131,7 +131,7 @@ impl Line {
 
     /// Ends the connection, from any thread.
     fn cut(&self) {
-        // A connection that has ended cannot be ended again, and need not be.
+        // If the connection has ended already, the call fails, which is the wanted state.
         let _ = self.stream.shutdown(Shutdown::Both);
         self.wakeup.end();
     }
@@ -159,7 +159,7 @@ impl Line {
         self.cut();
     }
 
-    /// Executes one request, except for its faults. Returns false when the connection has ended.
+    /// Executes one request, with the fault that happens to it. Returns false when the connection has ended.
     fn take(&self, request: &[u8]) -> bool {
         let act = match decode(request) {
             Ok((Frame::Array(items), _)) => {
@@ -229,7 +229,7 @@ impl SessionWakeup {
         self.changed.notify_all();
     }
 
-    /// Waits until it is woken; false when it will not be any more.
+    /// Waits until the session is woken. Returns false if it cannot be woken any more.
     fn wait(&self) -> bool {
         let mut state = self.state.lock();
         while !state.is_woken && !state.is_over {
@@ -247,20 +247,20 @@ fn bulk(frame: Frame<'_>) -> Option<&[u8]> {
     }
 }
 
-/// Returns the length of the request that these bytes begin with, if it is whole. Bytes that are no request are left to the
-/// engine itself.
+/// Returns the length of the request at the beginning of these bytes, if it is whole. Bytes that are no request are left to
+/// the engine itself.
 fn request_length(bytes: &[u8]) -> Option<usize> {
     match bytes.first()? {
         b'*' => match Scanner::new().scan(bytes) {
             Ok(length) => length,
             Err(_) => Some(bytes.len()),
         },
-        // A line, as people type it.
+        // The request is an inline command: a line, as people type it.
         _ => bytes.iter().position(|byte| *byte == b'\n').map(|end| end + 1),
     }
 }
 
-/// Puts this error in the place of the answer, behind messages that arrived with it.
+/// Replaces the answer by this error; messages that arrived before it stay.
 fn refuse(replies: &mut Vec<u8>, text: &str) {
     let (mut scanner, mut start) = (Scanner::new(), 0);
     while let Ok(Some(length)) = scanner.scan(replies.get(start..).unwrap_or_default()) {

@@ -1,7 +1,7 @@
 //! The embedded engine as a test double: a clock that the test turns, a seed, and faults on demand.
 //!
-//! The engine is the one that a server has, with another clock. Clients in this process call it in their own threads; all
-//! others, in any language, reach it at an address of this machine (`link`), where faults are served as well. Any thread.
+//! The engine is the one of a server, with another clock. Clients in this process call it in their own threads; all others,
+//! in any language, reach it at an address of this machine (`link`), where the faults happen as well. Any thread.
 
 pub(crate) mod faults;
 mod link;
@@ -93,7 +93,7 @@ struct Inner {
     faults: Arc<Faults>,
     /// The listener of the address; none before the address is asked for.
     link: Mutex<Option<Link>>,
-    /// A session that only takes in that time has passed.
+    /// A session without a client, which is run so that the engine notices the passing of time.
     passing: Mutex<Local>,
 }
 
@@ -132,13 +132,13 @@ impl Engine {
         self.inner.seed
     }
 
-    /// Returns a client with calls that run in the threads that make them. It has no link, so no faults.
+    /// Returns a client with calls that run in the threads that make them. It uses no link, so it meets no faults.
     pub fn client(&self) -> Client {
         let transport = Transport::Local(Embedded::open_in(Arc::clone(&self.inner.instance)));
         Client { origin: Origin::new(transport), database: 0 }
     }
 
-    /// Returns an address of this machine where clients of any kind reach it, for as long as it is there.
+    /// Returns an address of this machine at which clients of any kind reach the engine, for as long as the engine exists.
     ///
     /// # Errors
     /// [`ErrorKind::Connect`](crate::ErrorKind::Connect) when the system gives no port or no thread.
@@ -162,7 +162,7 @@ impl Engine {
         self.address().map(|address| format!("redis://{address}"))
     }
 
-    /// Connects a client that reaches it through its address, so that it meets the faults.
+    /// Connects a client that reaches the engine through its address, so that it meets the faults.
     ///
     /// # Errors
     /// As for [`Client::connect`].
@@ -172,13 +172,13 @@ impl Engine {
         Client::connect_with(Config::new(endpoint))
     }
 
-    /// Turns the clock. Expired keys are gone (as in a server, a key is still there in the millisecond in which its time
-    /// ends). If the clock is turned by a tenth of a second or more, they have been removed, with their events, when this
-    /// returns. Callers with a wait that has timed out are told so.
+    /// Turns the clock forward. Keys with deadlines before the new time are expired (as in a server, a key still exists in
+    /// the millisecond of its deadline). If the clock is turned by a tenth of a second or more, they have been removed, with
+    /// their events, when this returns. Blocked commands with timeouts that have passed are answered.
     pub fn advance(&self, by: Duration) {
         let clock = &self.inner.instance.clock;
         clock.advance(by);
-        // It can only have been ended by the code that ends all clients; then there is nothing to tell.
+        // The session fails only if other code has ended all clients; then there is nothing to do.
         let _ = clock.exchange(&mut self.inner.passing.lock(), &[], &mut Vec::new());
     }
 
@@ -188,12 +188,12 @@ impl Engine {
         SystemTime::UNIX_EPOCH + Duration::from_micros(wall_us)
     }
 
-    /// Adds a fault for clients at the address; see [`Fault`]. Faults are looked at in the order in which they were added.
+    /// Adds a fault for clients at the address; see [`Fault`]. Faults are checked in the order in which they were added.
     pub fn fault(&self, fault: Fault) {
         self.inner.faults.add(fault);
     }
 
-    /// Takes all faults back that have not happened yet.
+    /// Removes all faults that have not happened yet.
     pub fn heal(&self) {
         self.inner.faults.clear();
     }

@@ -1,10 +1,10 @@
-//! Credentials that are rotated: shown anew to the server while the connection goes on.
+//! The renewal of credentials that are rotated: the new ones are sent to the server while the connection goes on.
 //!
 //! A provider may say how long its credentials are valid. After that time the provider is asked again, on a thread of its
-//! own, and AUTH goes out among the commands of the callers, which notice nothing. If the provider fails or does not answer
-//! in the time that a connection may take, or the server refuses the credentials, the connection stays logged in as it was
-//! for as long as the server lets it, the event hook is called, and there is another attempt. AUTH ends with the connection:
-//! the next one logs in again. The connection's task alone calls it.
+//! own, and AUTH is sent among the commands of the callers, which notice nothing. If the provider fails or does not answer
+//! within the connect timeout, or the server refuses the credentials, the connection stays logged in as it was for as long as
+//! the server lets it, the event hook is called, and there is another attempt. AUTH ends with the connection: the next one
+//! logs in again. The connection's task alone calls it.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ use crate::request::name::Name;
 use crate::request::{EncodedRequest, Request};
 use crate::sys::{clock_ms, now};
 
-/// The time until a provider that has failed, or has given credentials that the server refuses, is asked again.
+/// The time after which a provider is asked again if it has failed, or its credentials were refused.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The shortest time after which a provider is asked again.
@@ -28,13 +28,13 @@ const REFRESH_MIN: Duration = Duration::from_millis(100);
 
 /// The progress of the renewal of one connection's credentials.
 pub(super) enum Renewal {
-    /// The credentials are valid for as long as the connection is there.
+    /// The credentials are valid for as long as the connection lasts.
     Never,
-    /// The credentials are valid until then.
+    /// The credentials are valid until this time.
     At(Instant),
-    /// The provider was asked, and is waited for until then; for as long as it takes where there is no such time.
+    /// The provider was asked, and may answer until this time; without a limit if there is none.
     Asked(Answer<Credentials>, Option<Instant>),
-    /// The credentials were shown to the server, and are valid for this time.
+    /// The credentials were sent to the server, and are valid for this time.
     Shown(Handle, Option<Duration>),
 }
 
@@ -44,7 +44,7 @@ impl Renewal {
         time.and_then(|time| now().checked_add(time.max(REFRESH_MIN))).map_or(Self::Never, Self::At)
     }
 
-    /// Goes on as far as possible, and says when to look again, if nothing rings before.
+    /// Proceeds as far as possible, and returns the time of the next check, unless a wake-up comes before.
     pub(super) fn proceed(&mut self, link: &Link, waker: TaskWaker) -> Option<Duration> {
         match self {
             Self::Never => None,
@@ -69,14 +69,14 @@ impl Renewal {
             },
             Self::Shown(handle, time) => {
                 if !handle.is_done() {
-                    // Nothing rings when it is answered.
+                    // The answer of the server wakes no task, so it is checked for.
                     return Some(RETRY_AFTER);
                 }
                 let time = *time;
                 let Self::Shown(handle, _) = std::mem::replace(self, Self::after(time)) else { return None };
                 match handle.take().ok().and_then(|payload| payload.into_error()) {
                     Some(error) => {
-                        // A server that does not know the command repeats its arguments.
+                        // A server that does not know AUTH repeats its arguments, so they are removed from the error.
                         self.fail(link, Refusal::by_server(error.message().as_bytes()).error.message())
                     }
                     None => self.proceed(link, waker),
@@ -109,7 +109,7 @@ impl Renewal {
                 let name = Name::of(&["AUTH"]);
                 let handle = link.shared.lock().pipe.push_here(EncodedRequest { bytes: &bytes, name }, clock_ms());
                 *self = Self::Shown(handle, credentials.refresh_after);
-                // The task writes it before it waits.
+                // The task writes AUTH before it waits.
                 Some(RETRY_AFTER)
             }
             Err(error) => self.fail(link, error.message()),
