@@ -57,7 +57,8 @@ pub fn refusal(found: FileType, wanted: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, format!("it is {found}, not {wanted}"))
 }
 
-/// A [`refusal`] with the path that it is about, for a caller that does several things at once; other errors are as they were.
+/// Returns a [`refusal`] with the path that it is about, for a caller that does several things at once; other errors are as
+/// they were.
 pub fn named(path: &Path, error: io::Error) -> io::Error {
     match error.kind() {
         kind @ (io::ErrorKind::InvalidInput | io::ErrorKind::IsADirectory) => {
@@ -103,7 +104,7 @@ pub fn open_or_create(path: &Path, options: &mut OpenOptions) -> io::Result<File
     opened(options.custom_flags(flags(OFlags::NONBLOCK | OFlags::NOFOLLOW)).open(path)?)
 }
 
-/// The file, if it is a regular one: between the look and the opening another may have come.
+/// Returns the file, if it is a regular one: between the look and the opening another may have come.
 fn opened(file: File) -> io::Result<File> {
     regular(&file.metadata()?)?;
     Ok(file)
@@ -210,7 +211,7 @@ pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
     File::open(folder_of(&path))?.sync_all()
 }
 
-/// The folder of a path; that of a bare file name is the one that the process is in.
+/// Returns the folder of a path; that of a bare file name is the one that the process is in.
 fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
@@ -277,7 +278,7 @@ mod tests {
 
     use super::*;
 
-    /// A folder with one of each: a directory, a FIFO, a socket, links, and, where the system lets us, a device.
+    /// Returns a folder with one of each: a directory, a FIFO, a socket, links, and, where the system lets us, a device.
     fn folder(name: &str) -> (PathBuf, Vec<PathBuf>) {
         let folder = std::env::temp_dir().join(format!("sleeve-own-{}-{name}", std::process::id()));
         fs::create_dir_all(folder.join("directory")).expect("a folder");

@@ -30,7 +30,7 @@ fn sync(log: &mut AofWriter) {
     log.synced(&job);
 }
 
-/// A log with a base and an empty increment.
+/// Returns a log with a base and an empty increment.
 fn begin() -> (MemoryDisk, AofWriter) {
     let disk = MemoryDisk::new();
     let folder = Folder::open(Arc::new(disk.clone()), options(), 1).expect("an empty folder");
@@ -39,7 +39,7 @@ fn begin() -> (MemoryDisk, AofWriter) {
     (disk, log)
 }
 
-/// A base and two increments of two blocks each; the first increment was synced when the second was written.
+/// Returns a base and two increments of two blocks each; the first increment was synced when the second was written.
 pub fn write() -> MemoryDisk {
     let (disk, mut log) = begin();
     append(&mut log, &[&["SET", "k", "1"]], 1_700_000_000);

@@ -47,7 +47,7 @@ pub fn request(words: &[&str]) -> Vec<u8> {
     bytes
 }
 
-/// A log with a base in words of requests that sets `base`.
+/// Returns a log with a base in words of requests that sets `base`.
 pub fn begin(options: &Options) -> AofWriter {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let folder = Folder::open(disk, options.clone(), 1).expect("an empty folder");

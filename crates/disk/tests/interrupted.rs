@@ -51,7 +51,7 @@ fn interrupt(
     }
 }
 
-/// A log with two increments, all of it durable.
+/// Returns a log with two increments, all of it durable.
 fn written() -> CrashingDisk {
     let (disk, mut log) = begin();
     append(&mut log, &[&["SET", "a", "1"]], 0);

@@ -21,7 +21,8 @@ use crate::value::Value;
 use crate::value::collection::Collection;
 use crate::value::key_hash::{Hash, Key};
 
-/// So many keys ahead the segment of a key is asked for, and the bucket at half of them. The entry is not: it is not there.
+/// The number of keys by which the segment of a key is prefetched ahead, and its bucket half as many. The entry is not
+/// prefetched: it does not exist yet.
 const AHEAD: usize = 16;
 
 /// Puts batches into a store. It keeps its buffers to use them again.
@@ -30,10 +31,10 @@ pub struct Inserter {
     now_ms: i64,
     records: Vec<Record>,
     made: Made,
-    /// The records by their shards, and for each shard where its own end.
+    /// The records by their shards, and for each shard the end of its own records.
     order: Vec<u32>,
     ends: Vec<usize>,
-    /// The shards that are left.
+    /// The shards with records that are still to be inserted.
     shards: Vec<usize>,
 }
 
@@ -49,7 +50,7 @@ struct Record {
 pub struct Inserted {
     /// Keys that are in the store now.
     pub keys: u64,
-    /// Expired keys, and hashes with expired fields alone: they are not in the store.
+    /// Keys that have expired, and hashes with only expired fields: they are not in the store.
     pub expired: u64,
     /// Records that were left out because their collections are empty, and those in which something was put right.
     pub odd: Vec<Oddity>,
@@ -62,7 +63,7 @@ impl Inserter {
         Self { limits, now_ms, records, made, order, ends, shards }
     }
 
-    /// Empties a batch into a store. `clock` returns a key's access clock. This thread has no shard locked.
+    /// Empties a batch into a store. `clock` returns a key's access clock. The calling thread holds no shard's lock.
     ///
     /// # Errors
     /// [`LoadError`], the first in the order of the file. The records in front of it, and some of those behind, are in the
@@ -116,7 +117,7 @@ impl Inserter {
         decoded.map_err(LoadError::File)
     }
 
-    /// Puts a record by itself under its key.
+    /// Inserts a record that is too large for a batch.
     fn insert_large(
         &mut self,
         store: &Store,
@@ -163,7 +164,7 @@ impl Inserter {
         }
     }
 
-    /// Returns one of the shards that are left: one that is free, if there is any.
+    /// Returns one of the remaining shards: one with a free lock, if there is any.
     fn next_shard<'s>(&mut self, store: &'s Store) -> Option<(usize, ShardGuard<'s>)> {
         let free = (0..self.shards.len()).rev().find_map(|at| Some((at, store.try_lock(self.shards[at])?)));
         match free {
@@ -243,21 +244,21 @@ impl Destination for UnderKey<'_> {
     }
 }
 
-/// Why a file was not loaded.
+/// The reason why a file was not loaded.
 #[derive(Debug)]
 pub enum LoadError {
-    /// The file is damaged, cannot be read, or has something that is not there.
+    /// The file is damaged, cannot be read, or needs something that is not supported.
     File(Error),
     /// The file has keys of a database that the store does not have.
     Database {
-        /// The byte at which they begin.
+        /// The byte of the file at which they begin.
         offset: u64,
         /// The number of the database.
         database: usize,
     },
-    /// A key stands in it twice.
+    /// The file has the same key twice.
     Twice {
-        /// The byte at which one of its records begins: the second, unless several threads load the file.
+        /// The byte of the file at which one of its records begins: the second, unless several threads load the file.
         offset: u64,
         /// The number of the database.
         database: usize,
@@ -322,7 +323,7 @@ mod tests {
     /// A function that puts a value under its key.
     type Put<'a> = &'a mut dyn FnMut(&mut Shard, Key<'_>);
 
-    /// Small values of every form that lies in an entry.
+    /// Returns a store with small values of every form that lies in an entry.
     fn filled() -> Store {
         let store = Store::new(Options { shards: 1, ..Options::new([5; 16]) });
         let (limits, moment) = (Limits::usual(store.hash_key()), Moment { now_ms: 0, clock: 0 });

@@ -8,7 +8,7 @@ fn owned(line: &str) -> OwnedArgs {
     OwnedArgs::collect(line.split(' ').map(str::as_bytes))
 }
 
-/// The keys of a command line, as COMMAND GETKEYS would list them.
+/// Returns the keys of a command line, as COMMAND GETKEYS would list them.
 fn keys(line: &str) -> Vec<String> {
     let owned = owned(line);
     let args = owned.args();

@@ -148,7 +148,7 @@ fn request() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// A stream of requests in which a few bytes may be wrong.
+/// Returns a stream of requests in which a few bytes may be wrong.
 fn stream() -> impl Strategy<Value = Vec<u8>> {
     let wrong = proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..3);
     (proptest::collection::vec(request(), 1..8), wrong).prop_map(|(requests, wrong)| {

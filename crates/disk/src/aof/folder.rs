@@ -125,7 +125,7 @@ impl Folder {
         &self.told
     }
 
-    /// The manifest.
+    /// Returns the manifest.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }

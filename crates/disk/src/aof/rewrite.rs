@@ -254,7 +254,7 @@ pub struct History {
 }
 
 impl History {
-    /// The files.
+    /// Returns the files.
     pub fn files(&self) -> &[Entry] {
         &self.manifest.history
     }

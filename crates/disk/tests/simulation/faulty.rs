@@ -61,7 +61,7 @@ fn is_manifest(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "manifest")
 }
 
-/// The lines of a manifest without the word for how much counts.
+/// Returns the lines of a manifest without the word for how much counts.
 fn without_lengths(text: &str) -> String {
     text.lines().map(|line| format!("{}\n", line.split(LENGTH).next().unwrap_or_default())).collect()
 }

@@ -27,7 +27,7 @@ pub enum Kind {
 }
 
 impl Journal {
-    /// A journal that goes on behind so many pieces, at this offset.
+    /// Returns a journal that goes on behind so many pieces, at this offset.
     pub fn new(start: u64, first: usize) -> Journal {
         Journal { start, first, ..Journal::default() }
     }
@@ -87,7 +87,7 @@ impl Journal {
         pieces.map(|(index, _)| self.first + index).collect()
     }
 
-    /// The number behind the last piece.
+    /// Returns the number behind the last piece.
     pub fn next_number(&self) -> usize {
         self.first + self.pieces.len()
     }
@@ -98,7 +98,7 @@ pub fn put(into: &mut Vec<u8>, words: &[&str]) {
     words.iter().for_each(|word| into.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes()));
 }
 
-/// The numbers of the pieces that these requests are, each of them whole.
+/// Returns the numbers of the pieces that these requests are, each of them whole.
 pub fn numbers(requests: &[u8]) -> Result<Vec<usize>, String> {
     let (mut numbers, mut seen, mut wrong) = (Vec::new(), 0, None);
     let parsed = request::for_each(requests, |words| {

@@ -104,7 +104,7 @@ fn runs(count: usize, manner: Manner) -> impl Iterator<Item = Result<Done, Strin
     seeds.map(move |seed| run(seed, manner).map_err(|wrong| format!("seed {seed}: {wrong}")))
 }
 
-/// The runs that go wrong, of so many.
+/// Returns the runs that go wrong, of so many.
 fn wrong_runs(count: usize, manner: Manner) -> impl Iterator<Item = String> {
     runs(count, manner).filter_map(Result::err)
 }

@@ -22,7 +22,8 @@ impl Shard {
         }
     }
 
-    /// A value that is about to be put under a key. It may have been taken from under another while it was open.
+    /// Tells the opened value of a body under which key it is put. The value may have been taken from another key while it
+    /// was open.
     pub(super) fn followed<'a>(body: Body<'a>, key: &[u8]) -> Body<'a> {
         if let Body::Object(object) = &body
             && let Some(open_value) = object.view().open_value()

@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::value::key_hash::Hash;
 
-/// The memory of one hash here besides its key, in bytes: two nodes' shares.
+/// The memory of one hash in this list, in bytes without its key: its shares of two tree nodes.
 const BYTES_EACH: usize = 80;
 
-/// The hashes of one database in one shard with fields that expire, by the time of the next.
+/// The hashes of one database in one shard with fields that expire, by the time when their next field is due.
 #[derive(Debug, Default)]
 pub(crate) struct DueKeys {
     by_time: BTreeMap<(i64, u64), Box<[u8]>>,
@@ -40,7 +40,7 @@ impl DueKeys {
         self.times.get(&hash.0).is_some_and(|due_ms| now_ms > *due_ms)
     }
 
-    /// A hash has a deadline at `due_ms`.
+    /// Notes that a hash has a field with a deadline at `due_ms`.
     pub fn announce(&mut self, hash: Hash, key: &[u8], due_ms: i64) {
         match self.times.get(&hash.0) {
             Some(known_ms) if *known_ms <= due_ms => return,
@@ -51,7 +51,7 @@ impl DueKeys {
         self.key_bytes += key.len();
     }
 
-    /// A hash is gone, or is no hash any more.
+    /// Removes a hash that was deleted, or overwritten by a value of another type.
     pub fn forget(&mut self, hash: Hash) {
         if let Some(due_ms) = self.times.remove(&hash.0) {
             let key = self.by_time.remove(&(due_ms, hash.0)).unwrap_or_default();

@@ -9,7 +9,7 @@ use crate::keyspace::shard::Shard;
 use crate::table::Placement;
 use crate::table::entry::handle::EntryRef;
 
-/// A key that is in both of two contents.
+/// A key that two stores have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shared {
     /// The database.
@@ -19,7 +19,7 @@ pub struct Shared {
 }
 
 impl Store {
-    /// An empty store to exchange contents with.
+    /// Returns an empty store to exchange contents with.
     pub fn sibling(&self) -> Self {
         let placement = Placement { hash_key: self.hash_key(), shard_bits: self.shards().trailing_zeros() };
         Self::placed(placement, self.shards(), self.databases())

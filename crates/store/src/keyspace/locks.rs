@@ -48,7 +48,7 @@ const WORDS: usize = SHARDS_MAX / 64;
 pub struct ShardSet([u64; WORDS]);
 
 impl ShardSet {
-    /// The first `shards` shards.
+    /// Returns the set of the first `shards` shards.
     pub fn all(shards: usize) -> Self {
         (0..shards).collect()
     }
@@ -73,7 +73,7 @@ impl ShardSet {
         self.0 == [0; WORDS]
     }
 
-    /// The shards in ascending order.
+    /// Returns an iterator over the shards, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         let bits = |(index, &word): (usize, &u64)| {
             let mut rest = word;
@@ -99,7 +99,7 @@ impl FromIterator<usize> for ShardSet {
 pub struct Locked<'a> {
     cells: &'a [ShardCell],
     set: ShardSet,
-    /// Locks are given back by the thread that took them.
+    /// A marker that keeps this type on its thread: a lock is released by the thread that took it.
     guards: PhantomData<ShardGuard<'a>>,
 }
 
@@ -111,7 +111,7 @@ impl<'a> Locked<'a> {
         Self { cells, set, guards: PhantomData }
     }
 
-    /// Locks them all unless one of them takes longer to come free than that; then none is locked.
+    /// Locks all shards of the set. If one of them is not free within `timeout`, none is locked.
     pub(crate) fn within(cells: &'a [ShardCell], set: ShardSet, timeout: Duration) -> Option<Self> {
         let mut locked = Self { cells, set: ShardSet::default(), guards: PhantomData };
         for shard in set.iter() {
@@ -121,7 +121,7 @@ impl<'a> Locked<'a> {
         Some(locked)
     }
 
-    /// Locks those of them that no thread has.
+    /// Locks the shards of the set that no other thread has locked.
     pub(crate) fn free(cells: &'a [ShardCell], set: ShardSet) -> Self {
         let mut locked = Self { cells, set: ShardSet::default(), guards: PhantomData };
         for shard in set.iter() {
@@ -133,12 +133,12 @@ impl<'a> Locked<'a> {
         locked
     }
 
-    /// The shards that are locked.
+    /// Returns the shards that are locked.
     pub fn set(&self) -> &ShardSet {
         &self.set
     }
 
-    /// A locked shard.
+    /// Returns a locked shard.
     ///
     /// # Panics
     /// If this shard is not among those that were locked.
@@ -149,7 +149,7 @@ impl<'a> Locked<'a> {
         unsafe { &*self.cells[shard].0.data_ptr() }
     }
 
-    /// A locked shard, to be changed.
+    /// Returns a locked shard, to be changed.
     ///
     /// # Panics
     /// If this shard is not among those that were locked.
@@ -160,7 +160,7 @@ impl<'a> Locked<'a> {
         unsafe { &mut *self.cells[shard].0.data_ptr() }
     }
 
-    /// The locked shards with their indexes, in ascending order, to be changed.
+    /// Calls a function with each locked shard and its index, in ascending order, to change it.
     pub fn for_each_mut(&mut self, mut change: impl FnMut(usize, &mut Shard)) {
         let set = self.set;
         set.iter().for_each(|shard| change(shard, self.shard_mut(shard)));

@@ -25,9 +25,9 @@ use std::sync::Arc;
 /// The settings with which a store is made.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Numbered databases, at least one.
+    /// The number of numbered databases, at least one.
     pub databases: usize,
-    /// Shards: a power of two, at most [`SHARDS_MAX`].
+    /// The number of shards: a power of two, at most [`SHARDS_MAX`].
     pub shards: usize,
     /// The secret of the keyed hash: 16 bytes from a good random source.
     pub secret: [u8; 16],
@@ -37,7 +37,7 @@ pub struct Options {
 pub const SHARDS_DEFAULT: usize = 64;
 
 impl Options {
-    /// 16 databases in [`SHARDS_DEFAULT`] shards.
+    /// Returns the options for 16 databases in [`SHARDS_DEFAULT`] shards.
     pub fn new(secret: [u8; 16]) -> Self {
         Self { databases: 16, shards: SHARDS_DEFAULT, secret }
     }
@@ -47,10 +47,10 @@ impl Options {
 pub struct Store {
     shards: Box<[ShardCell]>,
     hash_key: HashKey,
-    /// 64 less the bits that choose the shard.
+    /// The right shift that leaves the bits of a hash that choose the shard: 64 less their number.
     shard_shift: u32,
     databases: usize,
-    /// The queue of the snapshot that has not come to its end, if there is one.
+    /// The queue of the snapshot that has not ended, if there is one.
     pub(crate) queue: Mutex<Option<Arc<SnapshotQueue>>>,
 }
 
@@ -68,7 +68,7 @@ impl Shards for &Store {
 }
 
 impl Store {
-    /// An empty store.
+    /// Returns an empty store.
     ///
     /// # Panics
     /// If `databases` is 0, or `shards` is not a power of two from 1 to [`SHARDS_MAX`].
@@ -90,34 +90,34 @@ impl Store {
         }
     }
 
-    /// The number of databases.
+    /// Returns the number of databases.
     pub fn databases(&self) -> usize {
         self.databases
     }
 
-    /// The number of shards.
+    /// Returns the number of shards.
     pub fn shards(&self) -> usize {
         self.shards.len()
     }
 
-    /// The secret with which collections hash; see [`Collection::new`](crate::Collection::new).
+    /// Returns the secret with which collections hash; see [`Collection::new`](crate::Collection::new).
     pub fn hash_key(&self) -> HashKey {
         self.hash_key
     }
 
-    /// The keyed hash of a key.
+    /// Returns the keyed hash of a key.
     #[inline]
     pub fn hash(&self, key: &[u8]) -> Hash {
         self.hash_key.hash(key)
     }
 
-    /// A key of this name, hashed.
+    /// Returns a key of this name, hashed.
     #[inline]
     pub fn key<'n>(&self, name: &'n [u8]) -> Key<'n> {
         self.hash_key.key(name)
     }
 
-    /// The index of the shard that has the keys with this hash.
+    /// Returns the index of the shard that has the keys with this hash.
     #[inline]
     pub fn shard_of(&self, hash: Hash) -> usize {
         hash.0.checked_shr(self.shard_shift).unwrap_or(0) as usize
@@ -135,7 +135,7 @@ impl Store {
         self.shards[shard].try_lock()
     }
 
-    /// Locks one shard unless it takes longer than that to come free.
+    /// Locks one shard, unless it is not free within `timeout`.
     #[inline]
     pub fn lock_within(&self, shard: usize, timeout: Duration) -> Option<ShardGuard<'_>> {
         self.shards[shard].lock_within(timeout)
@@ -152,12 +152,12 @@ impl Store {
         Locked::new(&self.shards, set)
     }
 
-    /// Locks several shards unless one of them takes longer than that to come free.
+    /// Locks several shards, unless one of them is not free within `timeout`.
     pub fn lock_set_within(&self, set: ShardSet, timeout: Duration) -> Option<Locked<'_>> {
         Locked::within(&self.shards, set, timeout)
     }
 
-    /// Locks those of several shards that no thread has.
+    /// Locks those shards of the set that no other thread has locked.
     pub fn lock_free(&self, set: ShardSet) -> Locked<'_> {
         Locked::free(&self.shards, set)
     }
@@ -167,7 +167,7 @@ impl Store {
         Locked::new(&self.shards, ShardSet::all(self.shards.len()))
     }
 
-    /// Keys in a database, expired ones that were not removed yet included.
+    /// Returns the number of keys in a database, with expired ones that were not removed yet.
     pub fn len(&self, db: usize) -> usize {
         self.shards.iter().map(|cell| cell.lock().len(db)).sum()
     }
@@ -177,17 +177,17 @@ impl Store {
         self.len(db) == 0
     }
 
-    /// Keys in a database that have a deadline.
+    /// Returns the number of keys in a database that have a deadline.
     pub fn volatile_len(&self, db: usize) -> usize {
         self.shards.iter().map(|cell| cell.lock().volatile_len(db)).sum()
     }
 
-    /// The bytes of all keys and tables.
+    /// Returns the bytes of all keys and tables.
     pub fn memory(&self) -> usize {
         self.shards.iter().map(|cell| cell.lock().memory()).sum::<usize>() + self.fixed_memory()
     }
 
-    /// The bytes that an empty store takes; [`Store::memory`] counts them too. No shard is locked.
+    /// Returns the bytes that an empty store takes; [`Store::memory`] counts them too. It locks no shard.
     pub fn fixed_memory(&self) -> usize {
         size_of_val(&*self.shards)
     }
@@ -200,7 +200,7 @@ impl Store {
         self.scan_in(&mut &*self, db, cursor, count, show)
     }
 
-    /// [`Store::scan`], for a caller that has its own way to this store's shards.
+    /// Does the same as [`Store::scan`], for a caller that has its own way to this store's shards.
     pub fn scan_in(
         &self,
         shards: &mut impl Shards,
@@ -240,7 +240,7 @@ impl Store {
         }
     }
 
-    /// The lowest hash of a shard.
+    /// Returns the lowest hash of a shard.
     fn start_of(&self, shard: usize) -> u64 {
         (shard as u64).checked_shl(self.shard_shift).unwrap_or(0)
     }
@@ -251,7 +251,7 @@ impl Store {
         self.random_in(&mut &*self, db, random, show)
     }
 
-    /// [`Store::random`], for a caller that has its own way to this store's shards.
+    /// Does the same as [`Store::random`], for a caller that has its own way to this store's shards.
     pub fn random_in<R>(
         &self,
         shards: &mut impl Shards,
@@ -267,7 +267,7 @@ impl Store {
             rest -= if is_here { 0 } else { len };
             is_here
         });
-        // Keys may have come and gone since they were counted: then any shard that has some will do.
+        // Keys may have been added or removed since they were counted; if so, any shard that has keys will do.
         let start = start.unwrap_or(0);
         let mut show = Some(show);
         (start..self.shards()).chain(0..start).find_map(|at| {

@@ -20,7 +20,7 @@ use std::marker::PhantomData;
 
 /// The keys of all databases with hashes that begin with the same bits.
 pub struct Shard {
-    /// Grows to the highest database that was ever written.
+    /// The tables of the databases, as many as the highest database that was ever written needs.
     pub(super) tables: Vec<Table>,
     /// The hashes with expiring fields, for each database.
     pub(crate) due: Vec<DueKeys>,
@@ -29,7 +29,7 @@ pub struct Shard {
     pub(super) placement: Placement,
     /// The buffer in which packed collections are changed.
     pub(super) scratch: Vec<u8>,
-    /// A shard is used by one thread at a time, because a borrowed entry can set its clock.
+    /// A marker that keeps a shard on one thread at a time, because a borrowed entry can set its clock.
     one_thread: PhantomData<Cell<()>>,
 }
 
@@ -60,7 +60,7 @@ pub enum Previous {
     Missing,
     /// The key had expired.
     Expired,
-    /// A value.
+    /// The key had a value.
     Live,
 }
 
@@ -69,7 +69,7 @@ pub enum Previous {
 pub struct Flushed(Table);
 
 impl Flushed {
-    /// The number of keys.
+    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -112,7 +112,7 @@ impl Shard {
         self.due.resize_with(db + 1, DueKeys::default);
     }
 
-    /// Looks a key up. Whether it is inlined is not left to the compiler: a key is three words, which a call would lay down.
+    /// Looks a key up. Inlining is forced: a key is three words, which a call would write to memory.
     #[inline(always)]
     pub fn find(&self, db: usize, key: Key<'_>, now_ms: i64) -> Find<'_> {
         let position = self.placement.position(key.hash);
@@ -132,7 +132,7 @@ impl Shard {
         }
     }
 
-    /// Looks a key up, and removes it in the same go if it has expired and `may_vanish` says so.
+    /// Looks a key up, and in the same pass removes it if it has expired and `may_vanish` allows it.
     #[inline(always)]
     pub fn lookup(
         &mut self,
@@ -202,7 +202,7 @@ impl Shard {
         self.store(db, key, Body::new(value), deadline, moment, |_| moment.clock)
     }
 
-    /// As [`Shard::set`], where `renew` makes the clock of the clock of a key that is replaced.
+    /// Does the same as [`Shard::set`]; if a key is replaced, `renew` turns its old access clock into the new one.
     #[inline]
     pub fn replace(
         &mut self,
@@ -259,7 +259,7 @@ impl Shard {
         self.replace_collection(db, key, collection, deadline, moment, |_| moment.clock)
     }
 
-    /// As [`Shard::set_collection`], where `renew` makes the clock of the clock of a key that is replaced.
+    /// Does the same as [`Shard::set_collection`]; if a key is replaced, `renew` turns its old access clock into the new one.
     pub fn replace_collection<C: Collection>(
         &mut self,
         db: usize,
@@ -273,7 +273,7 @@ impl Shard {
         with_body(collection, |body| self.store(db, key, Self::followed(body, key.name), deadline, moment, renew))
     }
 
-    /// The secret with which collections of this shard hash; see [`Collection::new`].
+    /// Returns the secret with which collections of this shard hash; see [`Collection::new`].
     pub fn hash_key(&self) -> HashKey {
         self.placement.hash_key
     }
@@ -287,7 +287,7 @@ impl Shard {
         table.remove(position, key.name)
     }
 
-    /// Removes a key. One that has expired is not there, and is removed if `may_vanish` says so.
+    /// Removes a key. An expired key counts as missing, and is removed if `may_vanish` allows it.
     #[inline]
     pub fn remove_live(
         &mut self,
@@ -326,30 +326,31 @@ impl Shard {
         self.store(db, key, body, deadline, moment, |_| moment.clock)
     }
 
-    /// Keys in a database, expired ones that were not removed yet included.
+    /// Returns the number of keys in a database, with expired ones that were not removed yet.
     #[inline]
     pub fn len(&self, db: usize) -> usize {
         self.table(db).map_or(0, Table::len)
     }
 
-    /// Keys in a database that have a deadline.
+    /// Returns the number of keys in a database that have a deadline.
     #[inline]
     pub fn volatile_len(&self, db: usize) -> usize {
         self.table(db).map_or(0, Table::volatile_len)
     }
 
-    /// Returns the number of the first database that, like all behind it, has never had a key in this shard.
+    /// Returns the number of databases that this shard has tables for: no database from this number on has ever had a key
+    /// here.
     pub fn databases(&self) -> usize {
         self.tables.len()
     }
 
-    /// The bytes of all keys and tables of this shard.
+    /// Returns the bytes of all keys and tables of this shard.
     pub fn memory(&self) -> usize {
         let due = self.due.iter().map(DueKeys::memory).sum::<usize>();
         self.tables.iter().map(Table::memory).sum::<usize>() + self.tables.capacity() * size_of::<Table>() + due
     }
 
-    /// Empties a database. None if there is nothing in it.
+    /// Empties a database, and returns its keys; none if it is empty.
     pub fn flush(&mut self, db: usize) -> Option<Flushed> {
         let table = self.tables.get_mut(db)?;
         self.due[db] = DueKeys::default();
@@ -385,13 +386,13 @@ impl Shard {
         }
     }
 
-    /// An entry of a database that `random` chooses, expired or not. All are about equally likely.
+    /// Returns an entry of a database that `random` chooses, expired or not. All entries are about equally likely.
     pub fn random(&self, db: usize, random: u64) -> Option<EntryRef<'_>> {
         self.table(db)?.random(random)
     }
 
-    /// An entry of a database with a deadline that `random` chooses, expired or not. None if none was found in a short
-    /// search, which is always so where there is none.
+    /// Returns an entry with a deadline that `random` chooses in a database, expired or not. Returns none if a short search
+    /// finds none, even though there may be some.
     pub fn random_volatile(&self, db: usize, random: u64) -> Option<EntryRef<'_>> {
         self.table(db)?.random_volatile(random)
     }
@@ -421,7 +422,7 @@ impl Shard {
         }
     }
 
-    /// Keeps `due` right when the value of a key becomes another.
+    /// Keeps the list of hashes with expiring fields up to date when a key gets another value.
     #[inline]
     fn follow(&mut self, db: usize, key: Key<'_>, due_ms: Option<i64>) {
         if due_ms.is_some() || self.due.get(db).is_some_and(|due| !due.is_empty()) {
@@ -433,7 +434,7 @@ impl Shard {
         }
     }
 
-    /// Takes a step towards the entries of keys, ahead of looking for them.
+    /// Takes a prefetch step towards the entries of keys that will be looked up soon.
     #[inline]
     pub fn prefetch(&self, db: usize, keys: &[Hash], step: PrefetchStep) {
         if let Some(table) = self.table(db) {
@@ -459,7 +460,7 @@ impl Shard {
     }
 }
 
-/// Removes the key from the hashes with due fields, if it has expired and is gone.
+/// Removes a key from the list of hashes with expiring fields, if the key was removed because it had expired.
 #[cold]
 pub(super) fn forget_if_gone(due: &mut DueKeys, hash: Hash, garbage: Option<Garbage>) -> Option<Garbage> {
     if garbage.is_some() {
@@ -468,7 +469,7 @@ pub(super) fn forget_if_gone(due: &mut DueKeys, hash: Hash, garbage: Option<Garb
     garbage
 }
 
-/// Lends the body that an entry of this collection consists of.
+/// Calls a function with the body of an entry for this collection.
 #[inline]
 pub(super) fn with_body<C: Collection, R>(collection: C, put: impl FnOnce(Body<'_>) -> R) -> R {
     match Body::inline(&collection) {

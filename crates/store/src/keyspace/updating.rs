@@ -20,20 +20,20 @@ use crate::value::key_hash::{Hash, Key};
 pub struct Updated<R> {
     /// The result that the change returned.
     pub result: R,
-    /// The collection became empty, so the key was removed.
+    /// True if the collection became empty, so that the key was removed.
     pub emptied: bool,
-    /// The key was not there before.
+    /// True if the key did not exist before.
     pub created: bool,
 }
 
-/// The key holds a value of another type.
+/// The error of a key that holds a value of another type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OtherKind;
 
-/// Fields of one hash that were removed because their time had come.
+/// Fields of one hash that were removed because they had expired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpiredFields {
-    /// Their names; at least one.
+    /// The names of the fields; at least one.
     pub fields: Vec<Box<[u8]>>,
     /// True if the hash has no other fields, so that the key has been removed.
     pub emptied: bool,
@@ -72,8 +72,8 @@ impl Shard {
         Ok((Updated { result, emptied: false, created: true }, expired))
     }
 
-    /// Puts a collection that was made under a key that has none. It is given the words of the key one by one, as on the way of
-    /// a collection that is there they are never laid down.
+    /// Puts a new collection under a key that has none. The words of the key are passed one by one, so that the path for an
+    /// existing collection never writes them to memory.
     #[inline(never)]
     fn put_new<C: Collection>(
         &mut self,
@@ -86,7 +86,7 @@ impl Shard {
     ) {
         let key = Key { name, hash };
         if is_there {
-            // It only looks gone, and gives way.
+            // The key has expired and was not removed: the new collection replaces it.
             drop(self.set_collection(db, key, collection, Deadline::Clear, moment));
         } else {
             self.insert_collection(db, key, collection, None, moment.clock);
@@ -148,7 +148,8 @@ impl Shard {
         self.due.get_mut(db)?.pop(now_ms)
     }
 
-    /// Removes expired fields of a hash, looking at some `budget` of them: all of a small one. None if there are none.
+    /// Removes expired fields of a hash. It looks at some `budget` fields of a large hash, and at all fields of a small one.
+    /// Returns none if no field has expired.
     pub fn expire_fields(&mut self, db: usize, key: Key<'_>, now_ms: i64, budget: usize) -> Option<ExpiredFields> {
         let mut fields = Vec::new();
         let expire = |map: &mut Map| map.expire(now_ms, budget, |field| fields.push(field.into()));
@@ -159,7 +160,7 @@ impl Shard {
         (!fields.is_empty()).then_some(ExpiredFields { fields, emptied })
     }
 
-    /// Adds a key; false, and nothing is done, if it is there.
+    /// Adds a key. Returns false, and changes nothing, if the key exists.
     #[inline]
     pub(crate) fn add(&mut self, db: usize, key: Key<'_>, body: Body<'_>, deadline: Option<i64>, clock: u32) -> bool {
         let position = self.placement.position(key.hash);
@@ -170,7 +171,7 @@ impl Shard {
         is_new
     }
 
-    /// Adds a key with a collection; false, and nothing is done, if it is there.
+    /// Adds a key with a collection. Returns false, and changes nothing, if the key exists.
     pub(crate) fn add_collection<C: Collection>(
         &mut self,
         db: usize,
@@ -183,7 +184,7 @@ impl Shard {
         with_body(collection, |body| self.add(db, key, body, deadline, clock))
     }
 
-    /// Adds a key with a collection. The caller has looked: it is not there.
+    /// Adds a key with a collection. The caller has checked that the key does not exist.
     pub(super) fn insert_collection<C: Collection>(
         &mut self,
         db: usize,

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use super::pages::{PAGE_BYTES as SLAB_BYTES, allocate_page, release_page};
 
-/// A heap begins to use slabs when this much lies in blocks of the global allocator that could be cells.
+/// The bytes in blocks of the global allocator beyond which a heap begins to use slabs.
 const SMALL_BYTES: usize = 8192;
 const HEADER_BYTES: usize = size_of::<Slab>();
 const FINE_MAX: usize = 256;
@@ -32,7 +32,7 @@ const CLASSES: usize = FINE_CLASSES + MOST_CELLS - FEWEST_CELLS + 1;
 const FEWEST_CELLS: usize = 4;
 const MOST_CELLS: usize = 15;
 
-/// The largest cell of which so many fit into a slab.
+/// Returns the size of the largest cell of which so many fit into a slab.
 const fn shared_bytes(cells: usize) -> usize {
     ((SLAB_BYTES - HEADER_BYTES) / cells) & !7
 }
@@ -60,7 +60,7 @@ struct SizeClass {
 pub(crate) struct Heap {
     classes: [SizeClass; CLASSES],
     bytes: usize,
-    /// The bytes of blocks that could be cells and are not.
+    /// The bytes of blocks of the global allocator that could be cells.
     small_bytes: usize,
     /// The watch of the entries' buffers, if there is one; one word, because every table has the field and hardly any uses
     /// it.
@@ -69,10 +69,10 @@ pub(crate) struct Heap {
 
 /// A watch that is told of changes to the buffers that entries own outside of the heap.
 pub(crate) trait Watch: Send {
-    /// These bytes of a buffer are about to change, or to be added.
+    /// Learns that these bytes of a buffer are about to change, or to be added.
     fn change(&mut self, buffer: &Arc<Vec<u8>>, touched: Range<usize>);
 
-    /// An entry lets go of a buffer.
+    /// Learns that an entry releases a buffer.
     fn let_go(&mut self, buffer: &Arc<Vec<u8>>);
 
     /// Returns itself as `Any`, to be downcast.
@@ -93,7 +93,7 @@ pub(crate) fn block_bytes(size: usize) -> usize {
     } else if size <= CELL_MAX {
         shared_bytes(cells_of(size))
     } else {
-        // Eight steps for each doubling, which every size class of the usual allocators is one of.
+        // There are eight steps for each doubling; the size classes of the usual allocators are among them.
         let step = 1 << (usize::BITS - 1 - (size - 1).leading_zeros() - 3);
         size.next_multiple_of(step)
     }
@@ -190,7 +190,7 @@ impl Heap {
         NonNull::new(block).unwrap_or_else(|| handle_alloc_error(layout))
     }
 
-    /// Takes a block back.
+    /// Takes a released block back.
     ///
     /// # Safety
     /// `block` came from `allocate` of this heap with a size of the same [`block_bytes`], and is not used again.

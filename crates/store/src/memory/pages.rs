@@ -73,9 +73,9 @@ struct Pool {
     with_page: BTreeSet<usize>,
     with_chunk: BTreeSet<usize>,
     free_pages: usize,
-    /// A region that is not used, and was made ready or has become empty.
+    /// A ready region that is not used: it was prepared, or has become empty.
     spare: Option<usize>,
-    /// The thread that makes regions ready: not started, idle, or asked for one.
+    /// The state of the thread that prepares regions: not started, idle, or asked for a region.
     preparer: Preparer,
 }
 
@@ -95,15 +95,15 @@ static POOL: Mutex<Pool> = Mutex::new(Pool {
     preparer: Preparer::Unborn,
 });
 
-/// The thread is asked for a region, or has one to give back.
+/// The signal to the thread: a region is needed, or one is to be given back.
 static CALLED: Condvar = Condvar::new();
 
-/// A page, with arbitrary content.
+/// Allocates a page, with arbitrary content.
 pub(crate) fn allocate_page() -> NonNull<u8> {
     POOL.lock().allocate(1, |pool| &pool.with_page, Region::take_page)
 }
 
-/// A chunk, with arbitrary content.
+/// Allocates a chunk, with arbitrary content.
 pub(crate) fn allocate_chunk() -> NonNull<u8> {
     POOL.lock().allocate(CHUNK_PAGES, |pool| &pool.with_chunk, Region::take_chunk)
 }
@@ -193,7 +193,7 @@ impl Pool {
         }
     }
 
-    /// Asks the thread for the next region when little of this one is left.
+    /// Asks the thread for the next region if little of this region is free.
     #[inline]
     fn ask_if_short(&mut self) {
         if self.free_pages < READY_BELOW_PAGES && self.spare.is_none() && self.preparer != Preparer::Asked {
@@ -206,7 +206,7 @@ impl Pool {
         if self.preparer == Preparer::Unborn {
             let thread = std::thread::Builder::new().name("sleeve-pages".into());
             if thread.spawn(prepare_regions).is_err() {
-                // Without the thread all regions are ordinary ones, which is slower and nothing worse.
+                // Without the thread all regions have ordinary pages, which are slower.
                 return;
             }
         }
@@ -243,7 +243,7 @@ mod mapped {
 
     use super::REGION_BYTES;
 
-    /// A region of ordinary pages, which take memory when they are touched.
+    /// Maps a region of ordinary pages, which take memory when they are touched.
     pub fn map_region() -> usize {
         // Twice the size contains an aligned region; the memory before and behind it is given back.
         let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
@@ -258,7 +258,7 @@ mod mapped {
         aligned
     }
 
-    /// A region of one huge page, if the kernel has one, which has been touched.
+    /// Maps a region of one huge page, if the kernel has one, and touches it.
     pub fn map_huge_region() -> usize {
         let start = map_region();
         let address = std::ptr::with_exposed_provenance_mut::<u8>(start);

@@ -131,7 +131,7 @@ fn behind<W: Ways>(length: usize) -> usize {
     if W::BACKWARDS { back_len(length) } else { 0 }
 }
 
-/// The length behind an element of this length.
+/// Returns the bytes of the length field behind an element of this length, and their number.
 #[inline]
 fn back(length: usize) -> ([u8; 5], usize) {
     let (mut bytes, count) = ([0; 5], back_len(length));
@@ -142,7 +142,7 @@ fn back(length: usize) -> ([u8; 5], usize) {
     (bytes, count)
 }
 
-/// Appends the element at `at`, in a run that is walked forwards alone, as it is in one that is walked both ways.
+/// Appends an element of a forward run, at `at`, in the form that it has in a run that is walked both ways.
 #[inline]
 pub(crate) fn append_both_ways(bytes: &[u8], at: usize, out: &mut Vec<u8>) {
     let length = length_at(bytes, at);
@@ -229,13 +229,13 @@ impl<'v> Encoded<'v> {
         Self { head, head_len: head_len as u8, tail_len: tail_len as u8, tail, body }
     }
 
-    /// The number of bytes that it takes.
+    /// Returns the number of bytes that the encoded element takes.
     #[inline]
     pub(crate) fn size(&self) -> usize {
         usize::from(self.head_len) + self.body.len() + usize::from(self.tail_len)
     }
 
-    /// Its bytes, in three parts.
+    /// Returns the bytes of the encoded element, in three parts.
     #[inline]
     pub(crate) fn parts(&self) -> [&[u8]; 3] {
         [&self.head[..usize::from(self.head_len)], self.body, &self.tail[..usize::from(self.tail_len)]]
@@ -266,7 +266,7 @@ pub(crate) fn checked_element(bytes: &[u8], at: usize) -> Option<(ValueRef<'_>, 
     let length = length_at(rest, 0);
     let end = length.checked_add(back_len(length))?;
     let element = rest.get(..end)?;
-    // A length behind the element that leads elsewhere would break the walk from the back.
+    // A wrong length behind the element would break the walk from the back.
     let mut behind = 0;
     for (place, &byte) in element[length..].iter().enumerate() {
         if (place == 0) == (byte & 0x80 != 0) {

@@ -19,11 +19,11 @@ use crate::value::ValueRef;
 /// The offset of the first element: behind the count.
 pub(crate) const START: usize = 2;
 
-/// The count that means "too many to say".
+/// The count that means "too many to be stored here".
 pub(crate) const COUNT_UNKNOWN: u16 = u16::MAX;
 
-/// The bytes that Redis has around the elements and this form has not: a total length of 32 bits, and one byte behind the
-/// last.
+/// The bytes that Redis has around the elements and this form does not have: a total length of 32 bits, and one byte behind
+/// the last element.
 const REDIS_EXTRA_BYTES: usize = 5;
 
 /// The byte that ends the listpack of Redis; no element begins with it.
@@ -37,7 +37,7 @@ pub struct Packed<'a, W = BothWays> {
 }
 
 impl<'a, W: Ways> Packed<'a, W> {
-    /// A run without elements.
+    /// The run without elements.
     pub const EMPTY: Packed<'static, W> = Packed { bytes: &[0, 0], ways: PhantomData };
 
     /// Reads `bytes`, which must be a run as [`Packed::as_bytes`] gave it.
@@ -47,19 +47,19 @@ impl<'a, W: Ways> Packed<'a, W> {
         Self { bytes, ways: PhantomData }
     }
 
-    /// The run itself: the count and the elements.
+    /// Returns the run itself: the count and the elements.
     #[inline]
     pub fn as_bytes(self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The length of the run in bytes, with the count.
+    /// Returns the length of the run in bytes, with the count.
     #[inline]
     pub fn bytes_len(self) -> usize {
         self.bytes.len()
     }
 
-    /// The number of elements. Costs nothing up to 65534, a walk beyond.
+    /// Returns the number of elements. Costs nothing up to 65534, a walk beyond.
     #[inline]
     pub fn len(self) -> usize {
         match self.count() {
@@ -74,7 +74,7 @@ impl<'a, W: Ways> Packed<'a, W> {
         self.bytes.len() <= START
     }
 
-    /// The count as it is written.
+    /// Returns the count as it is stored in the run.
     #[inline]
     pub(crate) fn count(self) -> u16 {
         u16::from_le_bytes([self.bytes[0], self.bytes[1]])
@@ -86,13 +86,13 @@ impl<'a, W: Ways> Packed<'a, W> {
         self.iter_between(START, self.bytes.len())
     }
 
-    /// The elements from the one at `offset` to the last.
+    /// Returns the elements from the one at `offset` to the last.
     #[inline]
     pub fn iter_from(self, offset: usize) -> Elements<'a, W> {
         self.iter_between(offset, self.bytes.len())
     }
 
-    /// The elements from the first to the one before `offset`.
+    /// Returns the elements from the first to the one before `offset`.
     #[inline]
     pub fn iter_to(self, offset: usize) -> Elements<'a, W> {
         self.iter_between(START, offset)
@@ -103,13 +103,13 @@ impl<'a, W: Ways> Packed<'a, W> {
         Elements { bytes: self.bytes, front, back, ways: PhantomData }
     }
 
-    /// The first element.
+    /// Returns the first element.
     #[inline]
     pub fn first(self) -> Option<ValueRef<'a>> {
         self.iter().next()
     }
 
-    /// The element at `index`, reached as by [`Packed::offset_of`].
+    /// Returns the element at `index`, reached as by [`Packed::offset_of`].
     pub fn get(self, index: usize) -> Option<ValueRef<'a>> {
         Some(decode::<W>(self.bytes, self.offset_of(index)?).0)
     }
@@ -131,7 +131,7 @@ impl<'a, W: Ways> Packed<'a, W> {
         Some(offset)
     }
 
-    /// The element at `offset`, and where the next one begins; `None` at the end.
+    /// Returns the element at `offset`, and the offset of the next one; `None` at the end.
     #[inline]
     pub fn read(self, offset: usize) -> Option<(ValueRef<'a>, usize)> {
         (offset < self.bytes.len()).then(|| decode::<W>(self.bytes, offset))
@@ -143,14 +143,14 @@ impl<'a, W: Ways> Packed<'a, W> {
         offset + size_at::<W>(self.bytes, offset)
     }
 
-    /// The offset of the first element equal to `value`, looking at every `1 + skip`-th: with a skip of one, at the
+    /// Returns the offset of the first element equal to `value`, looking at every `1 + skip`-th: with a skip of one, at the
     /// fields of fields and values.
     #[inline]
     pub fn find<'v>(self, value: impl Into<ValueRef<'v>>, skip: usize) -> Option<usize> {
         self.find_from(START, value, skip)
     }
 
-    /// As [`Packed::find`], beginning with the element at `offset`.
+    /// Does the same as [`Packed::find`], beginning with the element at `offset`.
     pub fn find_from<'v>(self, offset: usize, value: impl Into<ValueRef<'v>>, skip: usize) -> Option<usize> {
         let wanted = Encoded::new::<W>(value.into());
         let mut at = offset;
@@ -172,8 +172,8 @@ impl<'a, W: Ways> Packed<'a, W> {
         offset < self.bytes.len() && Encoded::new::<W>(value.into()).is_at(self.bytes, offset)
     }
 
-    /// Returns whether the first of every `stride` elements are distinct. Compares keyed hashes instead of each with each: a
-    /// client that cannot foresee them cannot choose elements that take long.
+    /// Returns whether the first of every `stride` elements are distinct. It compares keyed hashes instead of every pair, so
+    /// a client that cannot predict the hashes cannot choose elements that take long.
     pub(crate) fn are_distinct(self, stride: usize, hash: impl Fn(&[u8]) -> u64) -> bool {
         let hash_at = |at: usize| (hash(&self.bytes[at..self.after(at)]), at);
         let mut hashes: Vec<(u64, usize)> = self.walk().step_by(stride).map(hash_at).collect();
@@ -185,7 +185,7 @@ impl<'a, W: Ways> Packed<'a, W> {
         })
     }
 
-    /// The elements as a listpack of Redis, for files and for peers.
+    /// Returns the elements as a listpack of Redis, for files and for peers.
     pub fn to_redis(self) -> Vec<u8> {
         let mut out = Vec::new();
         self.append_redis(&mut out);
@@ -204,12 +204,12 @@ impl<'a, W: Ways> Packed<'a, W> {
             self.walk().for_each(|at| append_both_ways(self.bytes, at, out));
         }
         out.push(REDIS_END);
-        // Redis keeps the total in 32 bits and no list, set, hash or stream node comes near.
+        // Redis keeps the total in 32 bits; no list, set, hash or stream node comes near that.
         let total = u32::try_from(out.len() - begin).unwrap_or(u32::MAX);
         out[begin..begin + 4].copy_from_slice(&total.to_le_bytes());
     }
 
-    /// The offsets of the elements.
+    /// Returns an iterator over the offsets of the elements.
     pub(crate) fn walk(self) -> impl Iterator<Item = usize> {
         let (bytes, mut at) = (self.bytes, START);
         std::iter::from_fn(move || {
@@ -229,7 +229,7 @@ impl<'a> Packed<'a, BothWays> {
         self.bytes.len() + REDIS_EXTRA_BYTES
     }
 
-    /// The last element.
+    /// Returns the last element.
     #[inline]
     pub fn last(self) -> Option<ValueRef<'a>> {
         self.iter().next_back()

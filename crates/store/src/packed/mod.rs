@@ -1,4 +1,4 @@
-//! Small collections as one run of bytes: how elements stand in it, how it is read, and how it is changed.
+//! Small collections as one run of bytes: the elements in it, and how it is read and changed.
 
 pub mod element;
 pub mod listpack;

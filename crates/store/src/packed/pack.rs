@@ -28,24 +28,24 @@ pub struct Pack<W = BothWays> {
 }
 
 impl<W: Ways> Pack<W> {
-    /// A run without elements.
+    /// Returns a run without elements.
     pub fn new() -> Self {
         Self::with_room_behind(0)
     }
 
-    /// A run without elements that takes `room` bytes of elements at its end before it asks for memory.
+    /// Returns a run without elements that takes `room` bytes of elements at its end before it asks for memory.
     pub fn with_room_behind(room: usize) -> Self {
         let mut buffer = Vec::with_capacity(START + room);
         buffer.extend_from_slice(&[0; START]);
         Self::from_bytes(buffer)
     }
 
-    /// A run without elements that takes `room` bytes of elements at its front before it asks for memory.
+    /// Returns a run without elements that takes `room` bytes of elements at its front before it asks for memory.
     pub fn with_room_in_front(room: usize) -> Self {
         Self { buffer: vec![0; room + START], start: room, ways: PhantomData }
     }
 
-    /// A copy of `packed`, in a buffer of its length.
+    /// Returns a copy of `packed`, in a buffer of its length.
     pub fn from_packed(packed: Packed<'_, W>) -> Self {
         Self::from_bytes(packed.as_bytes().to_vec())
     }
@@ -61,14 +61,14 @@ impl<W: Ways> Pack<W> {
         self.buffer
     }
 
-    /// The run alone, as [`Pack::from_bytes`] takes it.
+    /// Returns the run without free room, as [`Pack::from_bytes`] takes it.
     pub(crate) fn into_run(mut self) -> Vec<u8> {
         self.buffer.drain(..self.start);
         self.buffer
     }
 
-    /// Reads a listpack of Redis from foreign bytes; `None` unless every one of them is right. Elements that Redis would
-    /// have written shorter are.
+    /// Reads a listpack of Redis from foreign bytes; `None` unless every byte is right. Elements that Redis would have
+    /// written in a shorter form are written in that form.
     pub fn from_redis(bytes: &[u8]) -> Option<Self> {
         let total = u32::from_le_bytes(*bytes.first_chunk()?);
         let (&end, body) = bytes.split_last()?;
@@ -91,19 +91,19 @@ impl<W: Ways> Pack<W> {
         Some(pack)
     }
 
-    /// The elements, to read.
+    /// Returns the elements, to read.
     #[inline]
     pub fn as_packed(&self) -> Packed<'_, W> {
         Packed::new(&self.buffer[self.start..])
     }
 
-    /// The run itself, as [`Packed::new`] takes it.
+    /// Returns the run itself, as [`Packed::new`] takes it.
     #[inline]
     pub fn as_bytes(&self) -> &[u8] {
         &self.buffer[self.start..]
     }
 
-    /// The number of elements; see [`Packed::len`].
+    /// Returns the number of elements; see [`Packed::len`].
     #[inline]
     pub fn len(&self) -> usize {
         self.as_packed().len()
@@ -115,7 +115,7 @@ impl<W: Ways> Pack<W> {
         self.as_packed().is_empty()
     }
 
-    /// The bytes of memory that it has asked for.
+    /// Returns the bytes of memory that the pack has allocated.
     pub fn memory_bytes(&self) -> usize {
         self.buffer.capacity()
     }
@@ -164,7 +164,7 @@ impl<W: Ways> Pack<W> {
         offset + size
     }
 
-    /// Removes up to `count` elements from the one at `offset` on; says how many there were. The element behind them is at
+    /// Removes up to `count` elements from the one at `offset` on; returns the number removed. The element behind them is at
     /// `offset` then.
     pub fn remove_range(&mut self, offset: usize, count: usize) -> usize {
         let packed = self.as_packed();
@@ -182,7 +182,7 @@ impl<W: Ways> Pack<W> {
         removed
     }
 
-    /// Removes up to `count` elements equal to `value` from the front on; says how many there were.
+    /// Removes up to `count` elements equal to `value` from the front on; returns the number removed.
     pub fn remove_equal<'v>(&mut self, value: impl Into<ValueRef<'v>>, count: usize) -> usize {
         let value = value.into();
         let (mut removed, mut offset) = (0, START);
@@ -286,8 +286,8 @@ impl<W: Ways> Pack<W> {
         }
     }
 
-    /// Sees to `more` bytes of room behind the run: from the front, where at least as much is free there as is used, so
-    /// that each move is paid for by as many bytes popped; otherwise from the allocator.
+    /// Ensures `more` bytes of room behind the run. If at least as much is free in front as is used, the run is moved, so
+    /// that each move is paid for by as many bytes popped; otherwise the room comes from the allocator.
     #[inline]
     fn room_behind(&mut self, more: usize) {
         if self.buffer.capacity() - self.buffer.len() < more {
@@ -336,7 +336,7 @@ impl<W: Ways> Pack<W> {
 
     #[inline]
     fn count_down(&mut self, less: usize) {
-        // A count that is too large to store stays so, or each removal would count all elements.
+        // A count that is too large to be stored stays so: otherwise each removal would count all elements.
         let count = match self.as_packed().count() {
             COUNT_UNKNOWN if !self.is_empty() => return,
             COUNT_UNKNOWN => 0,
@@ -353,7 +353,7 @@ impl<W: Ways> Pack<W> {
 }
 
 impl Pack<BothWays> {
-    /// Removes up to `count` elements equal to `value` from the back on; says how many there were.
+    /// Removes up to `count` elements equal to `value` from the back on; returns the number removed.
     pub fn remove_equal_back<'v>(&mut self, value: impl Into<ValueRef<'v>>, count: usize) -> usize {
         let wanted = Encoded::new::<BothWays>(value.into());
         let (mut removed, mut offset) = (0, self.as_bytes().len());

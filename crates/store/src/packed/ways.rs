@@ -12,11 +12,11 @@ pub trait Ways: Copy + Debug {
     const BACKWARDS: bool;
 }
 
-/// From the front and from the end: lists, and the blocks of streams.
+/// Runs that are walked from the front and from the end: lists, and the blocks of streams.
 #[derive(Clone, Copy, Debug)]
 pub enum BothWays {}
 
-/// From the front alone: sets, hashes and sorted sets.
+/// Runs that are walked from the front only: sets, hashes and sorted sets.
 #[derive(Clone, Copy, Debug)]
 pub enum Forwards {}
 

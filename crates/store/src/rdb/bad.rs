@@ -10,11 +10,11 @@ use std::fmt;
 pub enum Bad {
     /// The bytes end too soon.
     End,
-    /// The source of the bytes has failed; it knows why.
+    /// The source of the bytes has failed; the source keeps the error.
     Unreadable,
-    /// A length, or the form of a string, is none that there is.
+    /// A length, or the form of a string, has an encoding that the format does not define.
     Length,
-    /// A compressed string does not become as long as it says.
+    /// A compressed string does not unpack to its stated length.
     Compressed,
     /// A run of packed elements contradicts itself.
     Packed,
@@ -43,8 +43,7 @@ pub enum Bad {
 }
 
 impl Bad {
-    /// Returns the fault as one of a value that stands under this number: packed elements get the name that the type gives
-    /// them.
+    /// Returns the fault as one of a value with this type number: packed elements get the name that the type gives them.
     pub(super) fn of_type(self, number: u8) -> Self {
         match self {
             Self::Packed if pack_name(number).is_some() => Self::PackedOf(number),
@@ -54,7 +53,8 @@ impl Bad {
     }
 }
 
-/// The name, in Redis's words, of the packed elements that a value of this type is made of; none where it is made of no such.
+/// Returns the name, in Redis's words, of the packed elements that make up a value of this type; none if the type is not made
+/// of packed elements.
 fn pack_name(number: u8) -> Option<&'static str> {
     Some(match number {
         9 => "Zipmap",

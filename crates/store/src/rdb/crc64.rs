@@ -10,7 +10,7 @@
 
 const POLYNOMIAL: u64 = 0x95ac_9329_ac4b_c9b5;
 
-/// Bytes taken at a time.
+/// The number of bytes taken at a time.
 const WIDTH: usize = 16;
 
 /// The change of the sum by each byte value, one table for each number of bytes that have passed behind it.
@@ -43,7 +43,7 @@ pub fn crc64(bytes: &[u8]) -> u64 {
     crc64_of_more(0, bytes)
 }
 
-/// Returns the sum of the bytes with the sum `sum` and of `bytes` behind them.
+/// Returns the sum of earlier bytes, which have the sum `sum`, and of `bytes` behind them.
 pub fn crc64_of_more(sum: u64, bytes: &[u8]) -> u64 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if bytes.len() >= fold::BYTES_MIN && std::arch::is_x86_feature_detected!("pclmulqdq") {
@@ -75,10 +75,10 @@ mod fold {
 
     use super::POLYNOMIAL;
 
-    /// Shorter runs are not worth it.
+    /// The least number of bytes for which folding is worth it.
     pub const BYTES_MIN: usize = 128;
 
-    /// So many blocks are folded side by side, because one product does not wait for another.
+    /// The number of blocks that are folded side by side, because one product does not wait for another.
     const LANES: usize = 4;
 
     /// Returns x to this power, modulo the polynomial, with the bits in the order of the sum.

@@ -10,7 +10,7 @@ use crate::types::list::lzf::Packer;
 use crate::types::stream::id::StreamId;
 use crate::value::{Digits, ValueRef, parse_integer};
 
-/// Strings of at most so many bytes are not worth compressing.
+/// The length in bytes up to which strings are not worth compressing.
 const PLAIN_MAX: usize = 20;
 
 /// The longest string that may be an integer of 32 bits, in bytes.
@@ -25,7 +25,7 @@ pub enum Version {
     Twelve,
     /// Version 13, of Redis 8.6, which knows producers of streams that number their messages; other versions leave them out.
     Thirteen,
-    /// Version 80, of Valkey 9, which has other words than Redis for fields with deadlines.
+    /// Version 80, of Valkey 9, which writes fields with deadlines in another form than Redis.
     Valkey80,
 }
 
@@ -41,7 +41,7 @@ impl Version {
     }
 }
 
-/// Bytes of the format on their way out.
+/// A buffer of bytes in the format.
 pub struct Encoder {
     /// The bytes that are written and not yet taken.
     pub(super) out: Vec<u8>,
@@ -50,7 +50,7 @@ pub struct Encoder {
     packer: Packer,
     packed: Vec<u8>,
     listpack: Vec<u8>,
-    /// The oldest version that knows all words that were written.
+    /// The oldest version that knows all forms that were written.
     pub(super) needed: u16,
     /// The parts of each field of the hash that is being written.
     pub(super) fields: Fields,
@@ -63,7 +63,7 @@ pub(super) enum Fields {
     Plain,
     /// The deadline, then field and value. The deadline is written less this time, plus one.
     From(i64),
-    /// The deadline behind them.
+    /// Field and value, then the deadline.
     Valkey,
 }
 
@@ -96,12 +96,12 @@ impl Encoder {
         self.needed = self.needed.max(version);
     }
 
-    /// A length in as few bytes as it takes.
+    /// Appends a length in as few bytes as it takes.
     pub(super) fn len(&mut self, length: u64) {
         push_len(&mut self.out, length);
     }
 
-    /// A string: as an integer or compressed where that is shorter.
+    /// Appends a string: as an integer or compressed if that is shorter.
     pub(super) fn string(&mut self, value: ValueRef<'_>) {
         let integer = match value {
             ValueRef::Integer(number) => Some(number),
@@ -136,12 +136,12 @@ impl Encoder {
         }
     }
 
-    /// A string of these bytes.
+    /// Appends a string of these bytes.
     pub(super) fn text(&mut self, bytes: &[u8]) {
         self.string(ValueRef::Bytes(bytes));
     }
 
-    /// Packed elements as a listpack of Redis.
+    /// Appends packed elements as a listpack of Redis.
     pub(super) fn packed<W: Ways>(&mut self, packed: Packed<'_, W>) {
         let mut listpack = std::mem::take(&mut self.listpack);
         listpack.clear();
@@ -150,18 +150,18 @@ impl Encoder {
         self.listpack = listpack;
     }
 
-    /// Eight bytes, lowest first.
+    /// Appends eight bytes, lowest first.
     pub(super) fn number(&mut self, number: i64) {
         self.out.extend(number.to_le_bytes());
     }
 
-    /// The two lengths of an id.
+    /// Appends the two numbers of an id, as lengths.
     pub(super) fn id(&mut self, id: StreamId) {
         self.len(id.ms);
         self.len(id.seq);
     }
 
-    /// The sixteen bytes of an id, highest first.
+    /// Appends the sixteen bytes of an id, highest first.
     pub(super) fn raw_id(&mut self, id: StreamId) {
         self.out.extend(raw_id(id));
     }

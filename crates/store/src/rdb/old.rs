@@ -9,10 +9,10 @@ use super::bad::Bad;
 use super::scan::{Input, Source};
 use crate::value::Digits;
 
-/// The count of a ziplist that means "too many to say".
+/// The count of a ziplist that means "too many to be stored here".
 const COUNT_UNKNOWN: u16 = u16::MAX;
 
-/// The count of a zipmap that means the same; it is this or more.
+/// The least count of a zipmap that means the same.
 const ZIPMAP_COUNT_UNKNOWN: u8 = 254;
 
 /// Returns the elements of a ziplist. Its statements about itself have to be true: its length, the place of its last element,
@@ -26,7 +26,7 @@ pub fn ziplist(bytes: &[u8]) -> Result<Vec<Cow<'_, [u8]>>, Bad> {
         return Err(Bad::Packed);
     }
     let mut elements = Vec::new();
-    // Where the element before begins; none in front of the first.
+    // The beginning of the element before; none in front of the first.
     let mut before = None;
     loop {
         let begin = total - input.left();
@@ -75,8 +75,9 @@ fn little_endian(bytes: &[u8]) -> i64 {
     (number << unused_bits) as i64 >> unused_bits
 }
 
-/// The fields and values of a zipmap in turn: a count, then lengths in one byte or, after a 254, in four; behind the length
-/// of a value stands how many bytes behind the value are unused. The count has to be right, and no server wrote an empty one.
+/// Returns the fields and values of a zipmap in turn. A zipmap is a count, then for each string its length in one byte or,
+/// after a 254, in four; behind the length of a value stands the number of unused bytes behind the value. The count has to be
+/// right, and no server wrote an empty zipmap.
 pub fn zipmap(bytes: &[u8]) -> Result<Vec<Cow<'_, [u8]>>, Bad> {
     let mut input = Input::new(bytes);
     let stated = input.byte()?;

@@ -18,11 +18,11 @@ use crate::value::{Digits, ValueRef};
 /// The format of packed elements.
 #[derive(Clone, Copy)]
 pub(super) enum Packing {
-    /// As today.
+    /// The listpack of Redis 7 and later.
     Listpack,
-    /// As before Redis 7.
+    /// The ziplist of Redis before version 7.
     Ziplist,
-    /// As the hashes of Redis 2.4.
+    /// The zipmap of the hashes of Redis 2.4.
     Zipmap,
 }
 
@@ -89,7 +89,7 @@ pub(super) fn is_small(packed: Packed<'_, Forwards>, elements_max: usize, longes
     packed.len() <= elements_max && packed.iter().all(|element| element.len() <= longest)
 }
 
-/// Returns whether of each `stride` elements the first is another than those of all others.
+/// Returns whether the first of every `stride` elements are distinct.
 pub(super) fn are_distinct(packed: Packed<'_, Forwards>, stride: usize, key: HashKey) -> bool {
     packed.are_distinct(stride, |element| key.hash(element).0)
 }

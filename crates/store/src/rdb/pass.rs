@@ -22,7 +22,8 @@ pub(super) fn bytes(input: &mut Input<'_>, count: usize) -> Result<(), Bad> {
     input.take(count).map(|_| ())
 }
 
-/// Passes over as many parts as the length in front of them says. Each has at least one byte, so there are no more than bytes.
+/// Passes over as many parts as the length in front of them says. Each part has at least one byte, so the bytes bound their
+/// number.
 pub(super) fn each(input: &mut Input<'_>, part: impl Fn(&mut Input<'_>) -> Result<(), Bad>) -> Result<(), Bad> {
     for _ in 0..input.length()? {
         part(input)?;

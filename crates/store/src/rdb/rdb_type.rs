@@ -1,4 +1,4 @@
-//! The trait of a type in the format: under which numbers its values stand, how they are read, passed over and written.
+//! The trait of a type in the format: the numbers of its values, and how they are read, passed over and written.
 //!
 //! A file in `types` implements it for one type, on the value that reading returns; the table there finds the right one. The
 //! caller knows which type it is. Nothing here opens a file, and nothing keeps anything between two calls.
@@ -27,10 +27,10 @@ pub enum Origin {
 
 /// The destination of a value that was read. Each method returns whether the value is there now.
 pub trait Destination {
-    /// Puts a string there.
+    /// Stores a string at the destination.
     fn string(self, bytes: Vec<u8>) -> bool;
 
-    /// Puts a collection there. It is empty if it is a hash with expired fields alone.
+    /// Stores a collection at the destination. The collection is empty if it is a hash with only expired fields.
     fn collection<C: Collection>(self, collection: C) -> bool;
 }
 
@@ -39,11 +39,11 @@ pub(super) trait RdbType: Sized {
     /// Returns whether its values stand under this number.
     fn has_number(number: u8, origin: Origin) -> bool;
 
-    /// Reads a value that stands under this number. A collection without elements is [`Bad::Empty`], except for a stream, and
-    /// except for a hash with fields that have all expired.
+    /// Reads a value with this type number. A collection without elements is [`Bad::Empty`], except for a stream, and except
+    /// for a hash with fields that have all expired.
     fn read(input: &mut impl Source, number: u8, origin: Origin, limits: &Limits) -> Result<Self, Bad>;
 
-    /// Passes over a value that stands under this number. It ends where reading ends, unless that fails before.
+    /// Passes over a value with this type number. It ends where reading would end, unless reading would fail before.
     fn pass(input: &mut Input<'_>, number: u8, origin: Origin) -> Result<(), Bad>;
 
     /// Returns whether the value that was read is empty because all of it was expired.
@@ -57,18 +57,18 @@ pub(super) trait RdbType: Sized {
     /// Writes the value of an entry. Parts that are expired at `now_ms` are left out.
     fn write(record: Record<'_>, entry: &EntryRef<'_>, now_ms: i64);
 
-    /// Writes a value from the form and the bytes that were copied out of an entry, likewise. A type that is never packed has
-    /// none.
+    /// Writes a value from the form and the bytes that were copied out of an entry; parts that are expired at `now_ms` are
+    /// left out. For a type that is never packed it does nothing.
     fn write_copied(_record: Record<'_>, _form: Form, _bytes: &[u8], _now_ms: i64) {}
 
     /// Begins a large value that comes in the parts that were announced.
     fn open(record: Record<'_>, open_value: &OpenValue);
 
-    /// Writes a part that is an entry of its table; a type that is made of no table has none.
+    /// Writes a part that is an entry of the value's table. For a type without a table it does nothing.
     fn write_member(_encoder: &mut Encoder, _entry: &EntryRef<'_>) {}
 
-    /// Writes a part that is a run of bytes, which stood at this place among the others; a type that is made of a table has
-    /// none.
+    /// Writes a part that is a run of bytes, which stood at this place among the parts. For a type with a table it does
+    /// nothing.
     fn write_part(_encoder: &mut Encoder, _place: u128, _bytes: &[u8]) {}
 
     /// Writes the bytes that stand behind the parts. The pending entries of a stream came in no order.

@@ -31,7 +31,7 @@ const KNOWN: &str = "type and form say which collection it is";
 #[must_use = "nothing is written before the value is"]
 pub struct Record<'a> {
     pub(super) encoder: &'a mut Encoder,
-    /// None in a dump, where there is no key.
+    /// The key; none in a dump, which has no key.
     key: Option<&'a [u8]>,
 }
 

@@ -13,7 +13,7 @@ use crate::value::Digits;
 /// The most bytes that a source has to show in one piece.
 pub(crate) const FEW_MAX: usize = 1 << 16;
 
-/// A length, or how a string is encoded.
+/// A length, or the encoding of a string.
 enum Length {
     Plain(u64),
     Encoded(u8),
@@ -22,13 +22,14 @@ enum Length {
 /// The correction of a value that was read, the least first. Other servers load such values as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Correction {
-    /// A stream said that it had another number of entries.
+    /// A stream stated a wrong number of entries.
     Length,
-    /// A stream said that its last entry was one in front of that.
+    /// A stream stated a last id below that of its last entry.
     LastId,
     /// Blocks of a stream made false statements about their entries.
     Blocks,
-    /// Pending entries of a stream belonged to no consumer, and are left out, or to several, and belong to the last.
+    /// Pending entries of a stream that belonged to no consumer are left out; those that belonged to several belong to the
+    /// last one.
     Pending,
 }
 
@@ -55,22 +56,23 @@ pub trait Source {
     /// Notes that something was put right in the value that is being read.
     fn correct(&mut self, correction: Correction);
 
-    /// The next `count` bytes, which are 64 KiB at most, until the next call.
+    /// Returns the next `count` bytes, at most 64 KiB; they are valid until the next call.
     ///
     /// # Errors
-    /// [`Bad::End`] when there are not so many, [`Bad::Unreadable`] when they cannot be had.
+    /// [`Bad::End`] if there are not so many, [`Bad::Unreadable`] if they cannot be read.
     fn few(&mut self, count: usize) -> Result<&[u8], Bad>;
 
     /// Appends the next `count` bytes to `out`. Its room grows with the bytes that arrive, not with `count`.
     ///
     /// # Errors
-    /// As [`Source::few`].
+    /// Those of [`Source::few`].
     fn many(&mut self, count: u64, out: &mut Vec<u8>) -> Result<(), Bad>;
 
     /// Reads the next byte.
     ///
     /// # Errors
-    /// As [`Source::few`], and so for all that follow; bytes of the wrong form are another [`Bad`].
+    /// Those of [`Source::few`]. The methods below have the same errors; for bytes of the wrong form they return another
+    /// [`Bad`].
     fn byte(&mut self) -> Result<u8, Bad> {
         Ok(self.few(1)?[0])
     }
@@ -83,10 +85,10 @@ pub trait Source {
         Ok(*self.few(N)?.first_chunk().ok_or(Bad::End)?)
     }
 
-    /// Reads milliseconds, or any number of eight bytes, lowest first.
+    /// Reads a number of eight bytes, lowest first, such as a time in milliseconds.
     ///
     /// # Errors
-    /// As [`Source::byte`].
+    /// Those of [`Source::byte`].
     fn number(&mut self) -> Result<i64, Bad> {
         Ok(i64::from_le_bytes(self.array()?))
     }
@@ -99,10 +101,10 @@ pub trait Source {
         Ok(u64::from_be_bytes(self.array()?))
     }
 
-    /// Reads a double as such.
+    /// Reads a double of eight bytes.
     ///
     /// # Errors
-    /// As [`Source::byte`].
+    /// Those of [`Source::byte`].
     fn double(&mut self) -> Result<f64, Bad> {
         Ok(f64::from_le_bytes(self.array()?))
     }
@@ -134,10 +136,11 @@ pub trait Source {
         }
     }
 
-    /// Reads a string: plain, an integer, or compressed. It lies here or in `scratch`, whichever costs less.
+    /// Reads a string: plain, an integer, or compressed. The result borrows from the source or from `scratch`, whichever
+    /// costs less.
     ///
     /// # Errors
-    /// As [`Source::byte`].
+    /// Those of [`Source::byte`].
     fn string<'a>(&'a mut self, scratch: &'a mut Vec<u8>) -> Result<&'a [u8], Bad> {
         match length_or_form(self)? {
             Length::Plain(length) if length <= FEW_MAX as u64 => self.few(length as usize),
@@ -211,7 +214,7 @@ fn compressed(source: &mut (impl Source + ?Sized), out: &mut Vec<u8>) -> Result<
     if is_right { Ok(()) } else { Err(Bad::Compressed) }
 }
 
-/// A slice that has not been read to its end.
+/// A slice of bytes, and the position up to which it has been read.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
     bytes: &'a [u8],
@@ -223,7 +226,7 @@ pub struct Input<'a> {
 pub(crate) enum Stored<'a> {
     Plain(&'a [u8]),
     Integer(i64),
-    /// Compressed; so many bytes, if that is true.
+    /// The compressed bytes, and the stated length of the string.
     Compressed(&'a [u8], u64),
 }
 
@@ -259,10 +262,10 @@ impl<'a> Input<'a> {
         Ok(taken)
     }
 
-    /// Reads the next string, as it stands there.
+    /// Reads the next string, in its stored form.
     ///
     /// # Errors
-    /// As [`Source::byte`].
+    /// Those of [`Source::byte`].
     #[inline]
     pub(crate) fn stored(&mut self) -> Result<Stored<'a>, Bad> {
         let counted = |count: u64| usize::try_from(count).map_err(|_| Bad::End);
@@ -284,7 +287,7 @@ impl Stored<'_> {
     /// Appends the string itself to `out`.
     ///
     /// # Errors
-    /// [`Bad::Compressed`].
+    /// [`Bad::Compressed`] if a compressed string cannot be unpacked.
     pub(crate) fn append_to(self, out: &mut Vec<u8>) -> Result<(), Bad> {
         match self {
             Stored::Plain(bytes) => out.extend_from_slice(bytes),

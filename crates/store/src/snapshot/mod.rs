@@ -47,8 +47,8 @@ pub enum Progress {
     Done,
 }
 
-/// The snapshot differs from the store at its instant, because before-images are missing. It is useless, and the fault is
-/// ours.
+/// The error of a snapshot that differs from the store at its instant, because before-images are missing. It is useless, and
+/// the cause is a fault of this program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Torn;
 
@@ -60,8 +60,8 @@ impl fmt::Display for Torn {
 
 impl std::error::Error for Torn {}
 
-/// A snapshot cannot begin because the one before has not ended. If it was aborted, [`Snapshot::unfinished`] gives it
-/// back to be stepped to its end, which captures nothing.
+/// The error of a snapshot that cannot begin because the one before has not ended. If that one was aborted,
+/// [`Snapshot::unfinished`] gives it back to be stepped to its end, which captures nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unfinished;
 
@@ -80,7 +80,7 @@ struct Current {
     delivered: usize,
 }
 
-/// The store as it was when this began.
+/// The store as it was when the snapshot began.
 pub struct Snapshot {
     queue: Arc<SnapshotQueue>,
     sizes: Vec<Size>,
@@ -95,7 +95,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Returns the snapshot of a store that was aborted and has not come to its end, to be stepped there.
+    /// Returns the aborted snapshot of a store that has not ended, to be stepped to its end.
     pub fn unfinished(store: &Store) -> Option<Self> {
         let queue = store.queue.lock().clone().filter(|queue| queue.backlog().is_aborted())?;
         Some(Self::on(queue))
@@ -168,7 +168,7 @@ impl Snapshot {
         self.clock = clock;
     }
 
-    /// The longest time for which a step has held a shard, as the clock counts.
+    /// Returns the longest time for which a step has held a shard, as the clock counts.
     pub fn longest_hold(&self) -> u64 {
         self.longest_hold
     }
@@ -182,7 +182,7 @@ impl Snapshot {
         self.deliver(sink)?;
         let has_moved = self.hold(store, budget);
         self.deliver(sink)?;
-        // An aborted snapshot may be torn: it has to come to its end all the same, or no other could begin.
+        // An aborted snapshot may be torn: it still has to be stepped to its end, or no other could begin.
         if self.queue.is_torn() && !self.queue.backlog().is_aborted() {
             return Err(Torn);
         }
@@ -194,7 +194,7 @@ impl Snapshot {
         Ok(if has_moved { Progress::More } else { Progress::Waiting })
     }
 
-    /// Captures some more; returns false if no pending entry was found.
+    /// Captures more entries; returns false if no pending entry was found.
     fn hold(&mut self, store: &Store, mut budget: Budget) -> bool {
         if let Some(Current { open_value, .. }) = &self.current {
             if open_value.capture_released(&mut budget) {
@@ -225,12 +225,12 @@ impl Snapshot {
         false
     }
 
-    /// A shard has been given back that was held since then.
+    /// Notes that a shard which was locked at `began` has been released.
     fn note_hold(&mut self, began: u64) {
         self.longest_hold = self.longest_hold.max((self.clock)().wrapping_sub(began));
     }
 
-    /// Passes on the captured data: small keys, then one large value after the other as far as they have arrived.
+    /// Passes on the captured data: small keys, then one large value after the other as far as their parts have arrived.
     fn deliver(&mut self, sink: &mut dyn FnMut(Record<'_>)) -> Result<(), Torn> {
         let backlog = Arc::clone(self.queue.backlog());
         loop {

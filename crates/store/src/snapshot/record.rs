@@ -21,7 +21,7 @@ use crate::value::capture::open_value::{OpenValue, Part};
 use crate::value::collection::Collection;
 use crate::value::form::Form;
 
-/// Something to be written.
+/// The next piece of a snapshot to be written.
 pub enum Record<'a> {
     /// Keys of a database with their values.
     Keys(Keys<'a>),
@@ -48,7 +48,7 @@ impl<'a> Keys<'a> {
         Self { db, batch }
     }
 
-    /// The number that the database had.
+    /// Returns the number of the database at the instant of the snapshot.
     pub fn db(&self) -> usize {
         self.db
     }
@@ -67,7 +67,8 @@ impl<'a> Members<'a> {
         Self(batch)
     }
 
-    /// Shows each: the member or field is its key, the value that of the field, or the bits of the score.
+    /// Shows each member or field as an entry: the key is the member or field, the value is that of the field, or the bits of
+    /// the score.
     pub fn for_each(self, show: impl FnMut(EntryRef<'_>)) {
         show_entries(self.0, show);
     }
@@ -96,7 +97,7 @@ impl<'a> Bytes<'a> {
         self.at
     }
 
-    /// The id under which a block of a stream stands.
+    /// Returns the id of a stream's block.
     pub fn id(&self) -> StreamId {
         block::id_at(self.at)
     }
@@ -112,7 +113,7 @@ impl<'a> Bytes<'a> {
         }
     }
 
-    /// The packed collection that a value is, if it is of this type.
+    /// Returns the packed collection that a value is, if it is of this type.
     pub fn collection<C: Collection>(&self, large: &Large) -> Option<C::Ref<'a>> {
         C::view(large.packed_form()?, &self.part.bytes)
     }
@@ -126,7 +127,7 @@ impl<'a> Bytes<'a> {
         }
     }
 
-    /// The elements of a pack or of a block.
+    /// Returns the elements of a pack or of a block.
     pub fn pack(&self) -> Pack {
         Pack::from_bytes(self.bytes().into_owned())
     }
@@ -154,12 +155,12 @@ impl Large {
         Self(Arc::clone(open_value))
     }
 
-    /// The number that the database had.
+    /// Returns the number of the database at the instant of the snapshot.
     pub fn db(&self) -> usize {
         self.0.metadata().db
     }
 
-    /// The key.
+    /// Returns the key.
     pub fn key(&self) -> &[u8] {
         &self.0.metadata().key
     }
@@ -169,12 +170,12 @@ impl Large {
         self.0.metadata().deadline
     }
 
-    /// The access clock.
+    /// Returns the access clock.
     pub fn clock(&self) -> u32 {
         self.0.metadata().clock
     }
 
-    /// The type.
+    /// Returns the type.
     pub fn kind(&self) -> Kind {
         self.0.metadata().kind
     }

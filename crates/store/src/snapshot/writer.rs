@@ -11,10 +11,11 @@ use crate::types::stream::group::PendingCopy;
 use crate::types::stream::id::StreamId;
 use crate::value::Kind;
 
-/// Bytes that a pending entry becomes at most: its id, twice, when it was delivered, and how often.
+/// The most bytes that a pending entry takes in the file: its id, twice, the time of its delivery, and the number of
+/// deliveries.
 const PENDING_BYTES: usize = 2 * size_of::<StreamId>() + 8 + 9;
 
-/// Expired fields are written too: they were there.
+/// The time at which no field has expired: fields that had expired at the instant are written too.
 const NO_TIME: i64 = i64::MIN;
 
 /// Writes records into one file.
@@ -30,7 +31,7 @@ pub struct SnapshotWriter {
 }
 
 impl SnapshotWriter {
-    /// Writes a snapshot of these sizes, which the file says in front of each database's first key.
+    /// Returns a writer for a snapshot of these sizes, which the file states in front of each database's first key.
     pub fn new(sizes: &[Size]) -> Self {
         Self { sizes: sizes.to_vec(), ..Self::default() }
     }
@@ -40,8 +41,8 @@ impl SnapshotWriter {
         self.keys
     }
 
-    /// Returns the memory of data that has arrived and stands in the file behind data that has not: its bytes here, and its
-    /// bytes in the file. It is written at once when all is there.
+    /// Returns the memory of data that waits because the file has it behind data that has not arrived yet: its bytes here,
+    /// and its bytes in the file. It is written at once when all data is there.
     pub fn held_len(&self) -> usize {
         self.pending.capacity() * size_of::<PendingCopy>() + self.pending.len() * PENDING_BYTES
     }

@@ -21,7 +21,7 @@ const POOL_UNITS: u32 = 128;
 const POOL_BYTES: usize = POOL_UNITS as usize * UNIT_BUCKETS * size_of::<Bucket>();
 const _: () = assert!(POOL_BYTES == CHUNK_BYTES, "a pool is a chunk");
 
-/// A table begins to use pools when this much lies in arrays of the global allocator.
+/// The bytes in arrays of the global allocator beyond which a table begins to use pools.
 const SMALL_BYTES: usize = 8 * 1024;
 
 /// The lengths, in buckets, of the arrays that pools hold.
@@ -43,7 +43,7 @@ pub(crate) struct Arena {
     pools: Vec<Pool>,
     /// The bytes of arrays outside of the pools.
     outside_bytes: usize,
-    /// By units: no pool before this one has a run of so many free units.
+    /// For each number of units, the index of the first pool that may have a run of so many free units.
     first_with_room: [usize; UNITS_MAX as usize + 1],
     /// The pool at which the next search for one to be tidied begins.
     next_untidy: usize,
@@ -53,7 +53,7 @@ fn array_layout(length: usize) -> Layout {
     Layout::array::<Bucket>(length).expect("a segment is far smaller than the address space")
 }
 
-/// A unit of an array that is not a multiple of four buckets long is lost in part.
+/// Returns the number of units of an array; if its length is not a multiple of four buckets, a part of the last unit is lost.
 pub(super) fn units(length: usize) -> u32 {
     length.div_ceil(UNIT_BUCKETS) as u32
 }
@@ -62,11 +62,11 @@ fn run(units: u32) -> u128 {
     (1 << units) - 1
 }
 
-/// The first place where so many units in a row are free.
+/// Returns the first place where so many units in a row are free.
 fn first_run(used: u128, units: u32) -> Option<u32> {
     let (mut free, mut length) = (!used, 1);
     while length < units {
-        // A run of one length, and another that begins inside it or right behind it.
+        // A run of `length` units, and another that begins inside it or right behind it, make a longer run.
         let step = length.min(units - length);
         free &= free >> step;
         length += step;
@@ -107,7 +107,7 @@ impl Arena {
         }
     }
 
-    /// The first pool with so many free units in a row, and the first of these.
+    /// Returns the first pool with so many free units in a row, and the first of these.
     fn find_run(&mut self, units: u32) -> Option<(usize, u32)> {
         let start = self.first_with_room[units as usize];
         let found =
@@ -136,8 +136,8 @@ impl Arena {
         first_run(self.pools[pool].used, units(length)).is_some()
     }
 
-    /// The first unit of a pool, from this one on, that is in use, and the buckets in use from there on: an array, and others
-    /// that lie against it.
+    /// Returns the first unit of a pool, from this one on, that is in use, and the buckets in use from there on: an array,
+    /// and others that lie against it.
     pub fn buckets_from(&self, pool: usize, unit: u32) -> Option<(u32, &[Bucket])> {
         let Pool { start, used } = self.pools[pool];
         let rest = used.checked_shr(unit).filter(|&rest| rest != 0)?;
@@ -147,7 +147,7 @@ impl Arena {
         Some((first, unsafe { std::slice::from_raw_parts(start.add(first as usize * UNIT_BUCKETS).as_ptr(), length) }))
     }
 
-    /// Moves an array down to the first free unit of its pool, and returns where it is then.
+    /// Moves an array down to the first free unit of its pool, and returns its new address.
     ///
     /// # Safety
     /// `array` is in a pool of this arena, and came with the same length. Those in front of it in the pool have been moved
@@ -162,14 +162,14 @@ impl Arena {
         moved
     }
 
-    /// The pool in which an array lies, and the first of its units.
+    /// Returns the pool in which an array lies, and the first of its units.
     fn place_of(&self, array: NonNull<Bucket>) -> Option<(usize, u32)> {
         let index = self.pools.partition_point(|pool| pool.start <= array).checked_sub(1)?;
         let bytes = array.addr().get() - self.pools[index].start.addr().get();
         (bytes < POOL_BYTES).then(|| (index, (bytes / size_of::<Bucket>() / UNIT_BUCKETS) as u32))
     }
 
-    /// Lets searches begin at the pool `index` again for as many units as it has room for.
+    /// Lets searches begin at the pool `index` again, for all lengths that it has room for.
     pub fn offer(&mut self, index: usize) {
         for units in 1..=UNITS_MAX {
             let first = &mut self.first_with_room[units as usize];
@@ -192,7 +192,7 @@ impl Arena {
         start
     }
 
-    /// Takes an array back.
+    /// Takes a released array back.
     ///
     /// # Safety
     /// `array` came from `allocate` of this arena with the same length and is not used again.
@@ -216,7 +216,7 @@ impl Arena {
 }
 
 impl Pool {
-    /// Takes so many units from `first` on, which are free.
+    /// Takes `units` free units from `first` on.
     fn take(&mut self, first: u32, units: u32) -> NonNull<Bucket> {
         self.used |= run(units) << first;
         // SAFETY: a pool has 128 units, and the run ends inside it.

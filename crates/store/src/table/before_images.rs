@@ -25,14 +25,14 @@ const WHOLE_BYTES_MAX: usize = 16 << 10;
 /// The receiver of a table's before-images.
 #[derive(Clone)]
 pub(crate) enum Recipient {
-    /// The keys of a database: to the snapshot.
+    /// The keys of a database, which go to the snapshot.
     Keys {
         /// The queue of the snapshot.
         queue: Arc<SnapshotQueue>,
         /// The number that the database had at the instant.
         db: usize,
     },
-    /// The members of a collection: to the opened value.
+    /// The members of a collection, which go to the opened value.
     Members(Arc<OpenValue>),
 }
 
@@ -89,7 +89,7 @@ impl BeforeImages {
                 let buffer = entry.shared().map(|buffer| Arc::clone(&buffer));
                 // SAFETY: the bytes are copied, and nothing is changed before they are.
                 let block = unsafe { entry.block_bytes() };
-                // An entry that refers to a buffer is delivered in a batch of few.
+                // An entry that refers to a buffer is delivered in a small batch.
                 if self.batch.is_empty() && buffer.is_none() {
                     self.batch = EntryBatch::for_blocks(self.left + 1, block.len(), SHEAF_BYTES);
                 }
@@ -162,7 +162,7 @@ pub(crate) fn capture_string(entry: Entry, open_value: &Arc<OpenValue>, heap: &m
     is_it
 }
 
-/// Opens a collection, or copies it if it is small; whether it was copied.
+/// Opens a collection, or copies it if it is small; returns whether it was copied.
 fn open(
     entry: Entry,
     object: ObjectRef<'_>,

@@ -8,9 +8,9 @@
 /// Slots in a bucket.
 pub(crate) const SLOTS: usize = 8;
 
-/// The entry has a deadline.
+/// The flag of an entry that has a deadline.
 pub(crate) const VOLATILE: u64 = 1;
-/// The entry owns memory that is not a cell of the table's own heap.
+/// The flag of an entry that owns memory outside of the table's own heap.
 pub(crate) const OUTSIDE: u64 = 2;
 /// The entry's first 128 bytes lie on more than one cache line.
 pub(crate) const SPANS: u64 = 4;
@@ -75,7 +75,7 @@ impl Bucket {
         !self.slots[SLOTS - 1].is_empty()
     }
 
-    /// The filled slots.
+    /// Returns the number of filled slots.
     #[inline]
     pub fn filled(&self) -> usize {
         self.slots.iter().position(|slot| slot.is_empty()).unwrap_or(SLOTS)

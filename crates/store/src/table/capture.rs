@@ -1,4 +1,4 @@
-//! The capture of a table for a snapshot: how it begins, how an entry is captured, and how it ends.
+//! The capture of a table for a snapshot: its beginning, the capture of an entry, and its end.
 //!
 //! `before_images` has the state of the capture and the copying of an entry; this file is the table's side of it. A table of
 //! keys is used under its shard's lock; a table that the store has released belongs to the snapshot, which then walks it
@@ -50,7 +50,7 @@ impl Table {
                 before_images.capture(entry, &mut self.heap, budget);
                 entry.set_epoch(self.epoch);
             }
-            // It costs a look.
+            // Looking at the entry costs a piece of the budget.
             _ => budget.spend(0),
         }
     }

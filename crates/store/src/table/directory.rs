@@ -11,7 +11,7 @@ use crate::memory::prefetch::prefetch;
 use crate::value::key_hash::{Hash, HashKey};
 use std::ops::{Deref, DerefMut};
 
-/// Two siblings with at most so many entries together become one segment.
+/// The number of entries up to which two sibling segments become one.
 const MERGED_MAX: usize = 3 * LENGTH_MAX;
 
 /// The parameters by which the keys of one shard are placed.
@@ -23,7 +23,7 @@ pub(crate) struct Placement {
 }
 
 impl Placement {
-    /// The hash without the bits that chose the shard.
+    /// Returns the hash without the bits that chose the shard.
     #[inline]
     pub fn position(&self, hash: Hash) -> u64 {
         hash.0 << self.shard_bits
@@ -66,18 +66,18 @@ impl Directory {
         Self { segments: Vec::new(), segment_bytes: 0, arena: Arena::new(), deepest: 0, bits: 0 }
     }
 
-    /// The bytes of segments and directory.
+    /// Returns the bytes of segments and directory.
     pub fn memory(&self) -> usize {
         self.segment_bytes + self.segments.capacity() * size_of::<Segment>()
     }
 
     #[inline]
     pub fn index_of(&self, position: u64) -> usize {
-        // Two shifts, because the one by 64 that an empty prefix asks for does not exist.
+        // There are two shifts because a shift by 64, which an empty prefix would need, is not defined.
         ((position >> 1) >> (63 - self.bits)) as usize
     }
 
-    /// The first of the places in the directory that lead to the same segment as this one.
+    /// Returns the first of the places in the directory that lead to the same segment as this one.
     #[inline]
     pub fn first_index(&self, index: usize) -> usize {
         index >> (self.bits - self.segments[index].depth) << (self.bits - self.segments[index].depth)
@@ -191,13 +191,14 @@ impl Directory {
         Some(first)
     }
 
-    /// An empty segment. Other arrays may be moved to make room for its own, so copies of segments are void then.
+    /// Returns an empty segment. Other arrays may be moved to make room for its own, so copies of segments are void then.
     fn new_segment(&mut self, length: usize, depth: u8, placement: &Placement) -> Segment {
         self.tidy(length, placement);
         Segment::new(&mut self.arena, length, depth)
     }
 
-    /// Moves arrays of a pool together until it has room for one of this length, if none has any and that makes some.
+    /// Moves arrays of a pool together until it has room for one of this length. Does nothing if a pool has room already, or
+    /// if moving would not make room.
     fn tidy(&mut self, length: usize, placement: &Placement) {
         let Some((pool, mut unit)) = self.arena.untidy(length) else { return };
         while !self.arena.has_room(pool, length)
@@ -213,7 +214,7 @@ impl Directory {
         self.arena.offer(pool);
     }
 
-    /// Returns the first index of the segment with these buckets; none if it has no entry that could tell.
+    /// Returns the first index of the segment with these buckets; none if the segment has no entry that could tell its place.
     fn owner_of(&self, buckets: &[Bucket], placement: &Placement) -> Option<usize> {
         let slot = buckets.iter().flat_map(|bucket| bucket.slots).find(|slot| !slot.is_empty())?;
         // SAFETY: the entry of a filled slot lives.
@@ -263,7 +264,7 @@ fn rehome(segment: &Segment, depth: u8, placement: &Placement, mut place: impl F
     }
 }
 
-/// The filled slots of a segment, in the order of its buckets.
+/// Returns the filled slots of a segment, in the order of its buckets.
 pub fn slots(segment: &Segment) -> impl Iterator<Item = Slot> {
     segment.buckets().iter().flat_map(|bucket| bucket.slots).filter(|slot| !slot.is_empty())
 }

@@ -31,7 +31,7 @@ use entry::body::Body;
 use entry::handle::{EntryMut, EntryRef, Garbage, OwnedEntry};
 use segment::tag_of;
 
-/// Buckets in which an entry is looked for ahead of need.
+/// The number of buckets in which an entry is looked for by a prefetch.
 const BUCKETS_AHEAD_MAX: usize = 3;
 
 /// The keys of one database in one shard.
@@ -57,7 +57,7 @@ unsafe impl Send for Table {}
 pub enum Lookup<E> {
     /// The key does not exist.
     Missing,
-    /// Its deadline has passed. If it could vanish it is gone, and this is its memory to be freed.
+    /// The deadline of the key has passed. If the key may vanish it has been removed, and this is its memory to be freed.
     Expired(Option<Garbage>),
     /// The key is there.
     Live(E),
@@ -94,7 +94,7 @@ impl Table {
         self.volatile
     }
 
-    /// The bytes of entries, segments and directory.
+    /// Returns the bytes of entries, segments and directory.
     pub fn memory(&self) -> usize {
         self.heap.bytes() + self.directory.memory()
     }
@@ -179,7 +179,7 @@ impl Table {
         self.occupied(position, key).map(|found| found.remove())
     }
 
-    /// Takes a key out; its value, deadline and clock, to be put elsewhere.
+    /// Takes a key out, and returns its value, deadline and clock, to be put elsewhere.
     pub fn take(&mut self, position: u64, key: &[u8]) -> Option<OwnedEntry> {
         let (place, _) = self.locate(position, key)?;
         let entry = self.take_found(place);
@@ -193,12 +193,12 @@ impl Table {
         }
     }
 
-    /// Takes a key out and frees it; whether it was there.
+    /// Takes a key out and frees it; returns whether it existed.
     pub fn discard(&mut self, position: u64, key: &[u8]) -> bool {
         self.remove(position, key).is_some()
     }
 
-    /// Takes out the key that was found at this place. The entry is the caller's to destroy, in this table's heap.
+    /// Takes out the key that was found at this place. The caller destroys the entry in this table's heap.
     fn take_found(&mut self, place: SlotIndex) -> Entry {
         let place = SlotIndex { segment: self.directory.first_index(place.segment), ..place };
         let entry = self.remove_at(place);
@@ -213,13 +213,13 @@ impl Table {
         Some(Occupied { table: self, place })
     }
 
-    /// The entry of a key, to be changed.
+    /// Returns the entry of a key, to be changed.
     #[inline]
     pub fn find_mut(&mut self, position: u64, key: &[u8]) -> Option<EntryMut<'_>> {
         self.occupied(position, key).map(Occupied::into_entry)
     }
 
-    /// As [`Table::lookup`], of a key that is to be changed or taken out.
+    /// Looks a key up as [`Table::lookup`] does, to change it or to take it out.
     #[inline]
     pub fn lookup_occupied(
         &mut self,
@@ -253,7 +253,7 @@ impl Table {
         (self.insert(position, key, body, None, clock), expired)
     }
 
-    /// The entry at a place where a key was found, to be changed.
+    /// Returns the entry at a place where a key was found, to be changed.
     #[inline]
     fn entry_at(&mut self, place: SlotIndex) -> EntryMut<'_> {
         if self.before_images.is_some() {
@@ -269,7 +269,7 @@ impl Table {
         Garbage::new(unsafe { entry.destroy(&mut self.heap) })
     }
 
-    /// The secret with which the keys are hashed.
+    /// Returns the secret with which the keys are hashed.
     pub fn hash_key(&self) -> HashKey {
         self.placement.hash_key
     }
@@ -280,7 +280,7 @@ impl Table {
         self.before_images.is_some()
     }
 
-    /// The position of a key that has not been hashed yet.
+    /// Returns the position of a key that has not been hashed yet.
     #[inline]
     pub fn position(&self, key: &[u8]) -> u64 {
         self.placement.position(self.placement.hash_key.hash(key))
@@ -302,7 +302,7 @@ impl Table {
         unsafe { Entry::at(slot.address()) }
     }
 
-    /// Takes a step towards the entries of several keys, ahead of looking for them.
+    /// Takes a prefetch step towards the entries of several keys that will be looked up soon.
     #[inline]
     pub fn prefetch(&self, positions: impl Iterator<Item = u64>, step: PrefetchStep) {
         match step {
@@ -342,7 +342,7 @@ impl Table {
             if !bucket.is_full() {
                 return;
             }
-            // An entry that came when its home bucket was full lies behind it.
+            // An entry that was added when its home bucket was full lies behind that bucket.
             at = segment.next(at);
         }
     }
@@ -356,19 +356,19 @@ pub(crate) struct Occupied<'t> {
 }
 
 impl<'t> Occupied<'t> {
-    /// Its entry, to be changed.
+    /// Returns the entry of the key, to be changed.
     #[inline]
     pub fn entry(&mut self) -> EntryMut<'_> {
         self.table.entry_at(self.place)
     }
 
-    /// Its entry, to be changed, for as long as the table is lent.
+    /// Returns the entry of the key, to be changed, for as long as the table is lent.
     #[inline]
     pub fn into_entry(self) -> EntryMut<'t> {
         self.table.entry_at(self.place)
     }
 
-    /// Takes it out, and returns its memory to be freed.
+    /// Takes the key out, and returns its memory to be freed.
     #[inline]
     pub fn remove(self) -> Garbage {
         self.table.remove_found(self.place)
@@ -376,7 +376,7 @@ impl<'t> Occupied<'t> {
 }
 
 impl Clone for Table {
-    /// A copy of all entries, each with its deadline and clock.
+    /// Returns a copy of all entries, each with its deadline and clock.
     fn clone(&self) -> Self {
         let mut copy = Self::new(self.placement);
         self.for_each(|entry| {

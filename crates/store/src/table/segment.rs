@@ -38,36 +38,36 @@ pub(crate) const DEPTH_MAX: u8 = 24;
 #[derive(Clone, Copy)]
 pub(crate) struct Segment {
     buckets: NonNull<Bucket>,
-    /// Entries. Only the first of a segment's copies in the directory keeps it up to date.
+    /// The number of entries. Only the first of a segment's copies in the directory keeps it up to date.
     pub count: u32,
     length: u16,
     pub depth: u8,
 }
 
-/// The tag of a position in a segment of this depth.
+/// Returns the tag of a position in a segment of this depth.
 #[inline]
 pub(crate) fn tag_of(position: u64, depth: u8) -> u16 {
     ((position << (depth & !3)) >> 48) as u16
 }
 
-/// The part of a tag that the segment's depth does not fix, as a fraction of 65,536.
+/// Returns the part of a tag that the segment's depth does not fix, as a fraction of 65,536.
 #[inline]
 pub(crate) fn fraction(tag: u16, depth: u8) -> usize {
     usize::from(tag << (depth & 3))
 }
 
-/// The smallest length for `count` entries that leaves some 15% of the slots free.
+/// Returns the smallest length for `count` entries that leaves some 15% of the slots free.
 pub(crate) fn length_for(count: usize) -> usize {
     LENGTHS.into_iter().find(|length| 5 * count <= 34 * length).unwrap_or(LENGTH_MAX)
 }
 
 impl Segment {
-    /// An empty segment. `length` is at least 1 and at most 32,768.
+    /// Returns an empty segment. `length` is at least 1 and at most 32,768.
     pub fn new(arena: &mut Arena, length: usize, depth: u8) -> Self {
         Self { buckets: arena.allocate(length), count: 0, length: length as u16, depth }
     }
 
-    /// Frees the array, but nothing that its slots refer to.
+    /// Frees the array, but not the entries that its slots refer to.
     ///
     /// # Safety
     /// The segment was made in `arena`. Neither it nor a copy of it is used afterwards.
@@ -81,12 +81,13 @@ impl Segment {
         usize::from(self.length)
     }
 
-    /// The bytes of the array.
+    /// Returns the bytes of the array.
     pub fn bytes(&self) -> usize {
         self.length() * size_of::<Bucket>()
     }
 
-    /// The entries that fit before the segment must grow: seven eighths, so that a bucket with a free slot remains.
+    /// Returns whether the segment must grow before it takes another entry: at seven eighths, so that a bucket with a free
+    /// slot remains.
     #[inline]
     pub fn is_crowded(&self) -> bool {
         self.count as usize >= 7 * self.length()
@@ -98,7 +99,7 @@ impl Segment {
         (self.count as usize) < 3 * self.length()
     }
 
-    /// The next larger length.
+    /// Returns the next larger length.
     pub fn length_above(&self) -> usize {
         LENGTHS.into_iter().find(|&length| length > self.length()).unwrap_or(2 * self.length())
     }
@@ -108,7 +109,7 @@ impl Segment {
         std::ptr::eq(self.buckets.as_ptr(), bucket)
     }
 
-    /// The segment, its array moved down to the first free units of its pool.
+    /// Returns the segment after moving its array down to the first free units of its pool.
     ///
     /// # Safety
     /// The array is in a pool of `arena`. Neither the segment nor a copy of it is used afterwards.
@@ -124,10 +125,10 @@ impl Segment {
         unsafe { std::slice::from_raw_parts(self.buckets.as_ptr(), self.length()) }
     }
 
-    /// The buckets, to be changed.
+    /// Returns the buckets, to be changed.
     ///
     /// # Safety
-    /// No copy of this segment lends its buckets meanwhile.
+    /// No copy of this segment lends its buckets at the same time.
     #[inline]
     pub(super) unsafe fn buckets_mut(&mut self) -> &mut [Bucket] {
         // SAFETY: as above, and as the caller promises.
@@ -144,19 +145,19 @@ impl Segment {
         if bucket + 1 == self.length() { 0 } else { bucket + 1 }
     }
 
-    /// The address of a tag's home bucket, to be prefetched.
+    /// Returns the address of a tag's home bucket, to be prefetched.
     #[inline]
     pub fn home_address(&self, tag: u16) -> *const u8 {
         self.buckets.as_ptr().wrapping_add(self.home(tag)).cast()
     }
 
-    /// The slot at an index, which counts through all buckets.
+    /// Returns the slot at an index, which counts through all buckets.
     #[inline]
     pub fn slot(&self, index: usize) -> Slot {
         self.buckets()[index / SLOTS].slots[index % SLOTS]
     }
 
-    /// As [`Segment::slot`], to be changed.
+    /// Returns the slot at an index, to be changed; see [`Segment::slot`].
     ///
     /// # Safety
     /// As for [`Segment::buckets_mut`].
@@ -166,7 +167,7 @@ impl Segment {
         unsafe { &mut self.buckets_mut()[index / SLOTS].slots[index % SLOTS] }
     }
 
-    /// The slot of `key`, and its index. Always inline: a pair would go through memory on every look-up.
+    /// Returns the slot of `key`, and its index. Always inline: a pair would go through memory on every look-up.
     #[inline(always)]
     pub fn find(&self, tag: u16, key: &[u8]) -> Option<(usize, Slot)> {
         let (buckets, home) = (self.buckets(), self.home(tag));
@@ -187,7 +188,7 @@ impl Segment {
         }
     }
 
-    /// Puts a slot into the first bucket from its home on that has room; its index there.
+    /// Puts a slot into the first bucket with room, from its home bucket on; returns its index.
     ///
     /// # Safety
     /// As for [`Segment::buckets_mut`].
@@ -207,7 +208,7 @@ impl Segment {
         }
     }
 
-    /// Takes a slot out, and pulls those entries back that only lie behind it because its bucket was full.
+    /// Takes a slot out, and pulls back the entries that lie behind it only because its bucket was full.
     ///
     /// # Safety
     /// As for [`Segment::buckets_mut`].
@@ -235,7 +236,7 @@ impl Segment {
         }
     }
 
-    /// The steps from one bucket on to another.
+    /// Returns the number of steps from one bucket on to another.
     #[inline]
     fn distance(&self, from: usize, to: usize) -> usize {
         if to >= from { to - from } else { to + self.length() - from }

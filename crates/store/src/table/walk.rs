@@ -100,7 +100,7 @@ impl Table {
         }
     }
 
-    /// An entry chosen by a random number; all entries are equally likely. None if there are none.
+    /// Returns an entry chosen by a random number; all entries are equally likely. None if there are none.
     pub fn random(&self, random: u64) -> Option<EntryRef<'_>> {
         if self.len() == 0 {
             return None;
@@ -111,7 +111,7 @@ impl Table {
         drawn.or_else(|| self.first_from(random)).or_else(|| self.first_from(0))
     }
 
-    /// The slots at which [`Table::random`] looks until one is filled; all slots are equally likely.
+    /// Returns the slots at which [`Table::random`] looks until one is filled; all slots are equally likely.
     fn draws(&self, mut random: u64) -> impl Iterator<Item = (&Bucket, usize)> {
         let weight_max = match self.directory.bits {
             0 => self.directory[0].length() as u64,
@@ -121,9 +121,9 @@ impl Table {
             random = scramble(random);
             let segment = &self.directory[self.directory.index_of(random)];
             let chosen = scramble(random ^ RANDOM_TRIES);
-            // Its bits decide three times: the upper half the bucket, the lowest the slot, those between whether it is taken.
-            // A position finds a segment the more easily the fewer bits it fixes, however few buckets it has: that is made
-            // up for here, so that every slot of the table is equally likely.
+            // The random number decides three times: its upper half chooses the bucket, the lowest bits the slot, and those
+            // between whether the slot is taken. A position finds a segment the more easily the fewer bits the segment fixes,
+            // however few buckets it has. This weight makes up for that, so that every slot of the table is equally likely.
             let weight = (segment.length() as u64) << segment.depth;
             if (u128::from(chosen as u32) * u128::from(weight_max)) >> 32 >= u128::from(weight) {
                 return None;
@@ -133,7 +133,7 @@ impl Table {
         })
     }
 
-    /// Takes a step towards the entry that [`Table::random`] will choose, ahead of that.
+    /// Takes a prefetch step towards the entry that [`Table::random`] will choose.
     pub fn prefetch_random(&self, random: u64, step: prefetch::PrefetchStep) {
         let looks = self.draws(random).take(LOOKS_AHEAD);
         match step {
@@ -150,7 +150,8 @@ impl Table {
         }
     }
 
-    /// An entry with a deadline near a place that `random` chooses; None if none was met there, although there may be some.
+    /// Returns an entry with a deadline near a place that `random` chooses; none if the search meets none there, although
+    /// there may be some.
     pub fn random_volatile(&self, random: u64) -> Option<EntryRef<'_>> {
         if self.volatile_len() == 0 {
             return None;
@@ -159,7 +160,7 @@ impl Table {
         for _ in 0..VOLATILE_STEPS_MAX {
             // Behind the end of the table is its beginning.
             let step = self.walk(position.unwrap_or(0), 1, |entry| {
-                // Each of those that lie together is as likely as the others, or new ones would hide old ones.
+                // Entries that lie together are equally likely; otherwise new ones would hide old ones.
                 met += u32::from(entry.deadline().is_some());
                 if entry.deadline().is_some() && scramble(random.rotate_left(met)).is_multiple_of(u64::from(met)) {
                     found = Some(entry);
@@ -173,7 +174,7 @@ impl Table {
         None
     }
 
-    /// The first entry that a walk from `position` meets.
+    /// Returns the first entry that a walk from `position` meets.
     fn first_from(&self, position: u64) -> Option<EntryRef<'_>> {
         let (mut position, mut found) = (Some(position), None);
         while let (Some(from), None) = (position, found) {
@@ -248,7 +249,7 @@ impl Table {
                 report.ttl_sum_ms = report.ttl_sum_ms.saturating_add(remaining_ms);
                 continue;
             }
-            // Another entry takes this place in the bucket: look here again.
+            // Removing the entry has moved another one into this slot: look at the slot again.
             index -= 1;
             report.expired += 1;
             let entry = self.remove_at(SlotIndex { segment, slot: bucket * SLOTS + index });
@@ -259,17 +260,17 @@ impl Table {
     }
 }
 
-/// Steps of a search for an entry with a deadline.
+/// The most steps of a search for an entry with a deadline.
 const VOLATILE_STEPS_MAX: usize = 1_000;
 
-/// Blind guesses at a random slot before a walk looks for the next entry. Some one in five hits: a table is rarely less
-/// than a third full, and a segment is rarely passed over more often than every second time.
+/// The number of random slots that are tried before a walk looks for the next entry. Some one in five tries succeeds: a table
+/// is rarely less than a third full, and a segment is rarely skipped more often than every second time.
 const RANDOM_TRIES: u64 = 200;
 
-/// Slots of a random choice that are fetched ahead: mostly one of two is filled.
+/// The number of slots of a random choice that are prefetched: mostly one of two is filled.
 const LOOKS_AHEAD: usize = 2;
 
-/// The next of a sequence of well-mixed numbers (the finaliser of SplitMix64).
+/// Returns the next of a sequence of well-mixed numbers (the finaliser of SplitMix64).
 fn scramble(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -282,7 +283,7 @@ fn boundary(segment: &Segment, end: usize) -> usize {
     (end << 16).div_ceil(segment.length())
 }
 
-/// The position where the bucket `end` of the segment that contains `position` begins; None at the end of the table.
+/// Returns the position where the bucket `end` of the segment that contains `position` begins; None at the end of the table.
 fn end_position(segment: &Segment, position: u64, end: usize) -> Option<u64> {
     let depth = u32::from(segment.depth);
     let start = position & !(u64::MAX >> depth);

@@ -1,4 +1,4 @@
-//! Collections as the store sees them, for every type: how one is found in an entry, changed, and put back.
+//! The interface of collections to the store, for every type: how a collection is found in an entry, changed, and put back.
 //!
 //! A small collection is packed and lies in its key's entry; a larger one is an [`Object`] of its own, to which the entry
 //! points. A type has an owned form, which is changed, and a borrowed form, which is read; both hide where the bytes lie. The
@@ -22,37 +22,37 @@ use crate::memory::prefetch::PrefetchStep;
 
 /// A type of collection.
 pub trait Collection: Clone + Send + 'static {
-    /// Its name for commands.
+    /// The type's name for commands.
     const KIND: Kind;
 
     /// The borrowed form, for reading, wherever the bytes lie.
     type Ref<'a>: Copy;
 
-    /// An empty collection. Tables inside it hash with `hash_key`.
+    /// Returns an empty collection. Tables inside it hash with `hash_key`.
     fn new(hash_key: HashKey) -> Self;
 
     /// Returns whether the collection has no elements; an empty collection is not kept.
     fn is_empty(&self) -> bool;
 
-    /// Form and bytes, as long as it is packed.
+    /// Returns form and bytes, as long as the collection is packed.
     fn packed(&self) -> Option<(Form, &[u8])>;
 
-    /// The collection with these packed bytes. `form` is one of this type's.
+    /// Returns the collection with these packed bytes. `form` is one of this type's.
     fn from_packed(hash_key: HashKey, form: Form, bytes: Vec<u8>) -> Self;
 
-    /// The buffer of a packed collection, to be used again.
+    /// Returns the buffer of a packed collection, to be used again.
     fn into_buffer(self) -> Option<Vec<u8>>;
 
-    /// The borrowed form of packed bytes; None if `form` belongs to another type.
+    /// Returns the borrowed form of packed bytes; None if `form` belongs to another type.
     fn view(form: Form, bytes: &[u8]) -> Option<Self::Ref<'_>>;
 
-    /// The borrowed form.
+    /// Returns the borrowed form.
     fn as_ref(&self) -> Self::Ref<'_>;
 
     /// Returns the encoding, as OBJECT ENCODING names it.
     fn encoding(&self) -> Encoding;
 
-    /// The bytes that it owns.
+    /// Returns the bytes that the collection owns.
     fn memory(&self) -> usize;
 
     /// Returns the place of a member or field, to be prefetched; none if the collection is no table.
@@ -106,7 +106,7 @@ struct Boxed<C> {
 /// The form of packed bytes, and the bytes.
 type Packed<'a> = (Form, &'a [u8]);
 
-/// The functions of an object of unknown type. They are for objects of their type only.
+/// The functions of an object of unknown type. They may be called only with objects of that type.
 struct Abilities {
     type_id: TypeId,
     kind: Kind,
@@ -166,12 +166,12 @@ impl Object {
         Self(NonNull::from(Box::leak(boxed)).cast())
     }
 
-    /// The address, to be kept instead of the object.
+    /// Returns the address, to be kept instead of the object.
     pub fn into_address(self) -> usize {
         std::mem::ManuallyDrop::new(self).0.as_ptr().expose_provenance()
     }
 
-    /// The object again.
+    /// Returns the object again.
     ///
     /// # Safety
     /// `address` is from [`Object::into_address`], and this is the only object with it that is used or dropped.
@@ -184,12 +184,12 @@ impl Object {
         ObjectRef { address: self.0, life: PhantomData }
     }
 
-    /// The bytes that it takes, its own included.
+    /// Returns the bytes that the object takes, with those of the object itself.
     pub fn memory(&self) -> usize {
         self.view().memory()
     }
 
-    /// See [`Collection::open`].
+    /// Opens the collection; see [`Collection::open`].
     pub fn open(&mut self, open_value: &Arc<OpenValue>) {
         (self.view().abilities().open)(self, open_value);
     }
@@ -199,7 +199,7 @@ impl Object {
         (self.view().abilities().capture_more)(self, budget);
     }
 
-    /// The collection, to be changed, if it is of this type.
+    /// Returns the collection, to be changed, if it is of this type.
     pub fn get_mut<C: Collection>(&mut self) -> Option<&mut C> {
         // SAFETY: the box is of this type, and there is no other reference to it while `self` is borrowed.
         self.view().is::<C>().then(|| unsafe { &mut self.0.cast::<Boxed<C>>().as_mut().collection })
@@ -255,7 +255,7 @@ impl<'a> ObjectRef<'a> {
         self.abilities().type_id == TypeId::of::<C>()
     }
 
-    /// The collection, which is of this type.
+    /// Returns the collection, which is of this type.
     #[inline]
     fn known<C: Collection>(self) -> &'a C {
         assert!(self.is::<C>());
@@ -263,23 +263,23 @@ impl<'a> ObjectRef<'a> {
         unsafe { &self.address.cast::<Boxed<C>>().as_ref().collection }
     }
 
-    /// The collection, if it is of this type.
+    /// Returns the collection, if it is of this type.
     #[inline]
     pub fn get<C: Collection>(self) -> Option<&'a C> {
         self.is::<C>().then(|| self.known())
     }
 
-    /// See [`Collection::place_of`].
+    /// Returns the place of a member; see [`Collection::place_of`].
     pub fn place_of(self, member: &[u8]) -> Option<MemberPlace> {
         (self.abilities().place_of)(self, member)
     }
 
-    /// See [`Collection::prefetch`].
+    /// Takes a prefetch step towards a member; see [`Collection::prefetch`].
     pub fn prefetch(self, place: MemberPlace, step: PrefetchStep) {
         (self.abilities().prefetch)(self, place, step);
     }
 
-    /// The type.
+    /// Returns the type.
     #[inline]
     pub fn kind(self) -> Kind {
         self.abilities().kind
@@ -290,7 +290,7 @@ impl<'a> ObjectRef<'a> {
         (self.abilities().encoding)(self)
     }
 
-    /// The bytes that it takes, its own included.
+    /// Returns the bytes that the object takes, with those of the object itself.
     pub fn memory(self) -> usize {
         (self.abilities().memory)(self)
     }
@@ -305,7 +305,7 @@ impl<'a> ObjectRef<'a> {
         (self.abilities().needs_newest_format)(self)
     }
 
-    /// Form and bytes, as long as it is packed.
+    /// Returns form and bytes, as long as the collection is packed.
     pub fn packed(self) -> Option<Packed<'a>> {
         (self.abilities().packed)(self)
     }
@@ -315,12 +315,12 @@ impl<'a> ObjectRef<'a> {
         (self.abilities().outline)(self)
     }
 
-    /// See [`Collection::open_value`].
+    /// Returns the opened value, if there is one; see [`Collection::open_value`].
     pub fn open_value(self) -> Option<&'a Arc<OpenValue>> {
         (self.abilities().open_value)(self)
     }
 
-    /// Form and bytes, if they may lie in an entry.
+    /// Returns form and bytes, if they may lie in an entry.
     pub fn inline(self) -> Option<Packed<'a>> {
         self.packed().filter(|(_, bytes)| bytes.len() <= PACKED_INLINE_MAX)
     }

@@ -10,15 +10,15 @@ pub(crate) const PACKED_INLINE_MAX: usize = 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Form {
-    /// Eight bytes.
+    /// An integer of eight bytes.
     Integer = 0,
     /// A string that was written whole.
     Whole = 1,
     /// A string that was changed in place.
     Edited = 2,
-    /// The address of an `Arc<Vec<u8>>`.
+    /// A long string: the address of an `Arc<Vec<u8>>`.
     Shared = 3,
-    /// The address of an `Object`.
+    /// A large collection: the address of an `Object`.
     Object = 4,
     /// The elements of a list, as `listpack` packs them to be walked both ways.
     PackedList = 5,
@@ -28,17 +28,17 @@ pub enum Form {
     PackedIntegers = 7,
     /// Members and scores of a sorted set in turn, packed as those of a set.
     PackedSortedSet = 8,
-    /// Fields and values of a hash in turn, packed likewise.
+    /// Fields and values of a hash in turn, packed as those of a set.
     PackedHash = 9,
-    /// A hash as in `Hash` that has outgrown the limits for packing.
+    /// A hash as in `PackedHash` that has outgrown the limits for packing.
     WideHash = 10,
-    /// Fields, values and deadlines of a hash in turn, likewise.
+    /// Fields, values and deadlines of a hash in turn, packed as those of a set.
     TimedHash = 11,
     /// A hash as in `TimedHash` that has outgrown the limits for packing.
     WideTimedHash = 12,
     /// An empty tail: the entry is only a key, behind a header of two bytes.
     Member = 13,
-    /// Eight bytes, behind a header of two.
+    /// A score of eight bytes, behind a header of two bytes.
     Scored = 14,
 }
 

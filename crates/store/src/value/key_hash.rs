@@ -26,7 +26,7 @@ pub struct HashKey {
 }
 
 impl std::fmt::Debug for HashKey {
-    /// Says nothing: a secret that is printed is none.
+    /// Prints no part of the secret.
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("HashKey(..)")
     }
@@ -40,13 +40,13 @@ struct State {
 }
 
 impl HashKey {
-    /// A hash key from 16 random bytes.
+    /// Makes a hash key of 16 random bytes.
     pub fn new(secret: [u8; 16]) -> Self {
         let (low, high) = secret.split_at(8);
         Self { low: word(low), high: word(high) }
     }
 
-    /// A key by its name.
+    /// Returns a key by its name, with its hash.
     #[inline]
     pub fn key<'n>(&self, name: &'n [u8]) -> Key<'n> {
         Key { name, hash: self.hash(name) }
@@ -67,7 +67,8 @@ impl HashKey {
             rest = behind;
         }
         let last = match bytes.last_chunk() {
-            // The last word overlaps the one before. Two shifts, because the one by 64 that no rest asks for does not exist.
+            // The last word overlaps the one before. There are two shifts because a shift by 64, which an empty remainder
+            // would need, is not defined.
             Some(chunk) => u64::from_le_bytes(*chunk) >> 1 >> (63 - 8 * rest.len()),
             None => last_word(rest),
         };
@@ -103,7 +104,7 @@ impl State {
     }
 }
 
-/// Eight bytes as a little-endian word; a shorter slice is read as if zeros followed.
+/// Returns eight bytes as a little-endian word; a shorter slice is read as if zeros followed.
 #[inline(always)]
 fn word(bytes: &[u8]) -> u64 {
     match bytes.first_chunk::<8>() {

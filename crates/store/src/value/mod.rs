@@ -29,7 +29,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The type's name as the TYPE command gives it.
+    /// Returns the type's name as the TYPE command gives it.
     pub fn name(self) -> &'static str {
         match self {
             Self::String => "string",
@@ -68,7 +68,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// The encoding's name as OBJECT ENCODING gives it.
+    /// Returns the encoding's name as OBJECT ENCODING gives it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Integer => "int",
@@ -95,7 +95,7 @@ pub enum Deadline {
     Clear,
     /// The deadline stays; an expired key counts as missing.
     Keep,
-    /// Milliseconds since the epoch.
+    /// The deadline is set to this time, in milliseconds since the epoch.
     At(i64),
 }
 
@@ -116,7 +116,7 @@ pub enum Value<'a> {
     Bytes(&'a [u8]),
     /// Bytes that are reported as `raw` at any length, as BITOP and SETRANGE store them.
     Raw(&'a [u8]),
-    /// So many zero bytes, reported as `raw`: where SETBIT and SETRANGE begin.
+    /// This many zero bytes, reported as `raw`: the string from which SETBIT and SETRANGE start.
     Zeros(usize),
     /// Bytes that already have a buffer of their own; a long value keeps it, without copying. Never an integer.
     Shared(Arc<Vec<u8>>),
@@ -132,7 +132,7 @@ pub enum ValueRef<'a> {
 }
 
 impl<'a> ValueRef<'a> {
-    /// Bytes as an element of a collection: an integer if they read as one.
+    /// Returns bytes as an element of a collection: an integer if they read as one.
     #[inline]
     pub fn canonical(bytes: &'a [u8]) -> Self {
         parse_integer(bytes).map_or(Self::Bytes(bytes), Self::Integer)
@@ -140,7 +140,7 @@ impl<'a> ValueRef<'a> {
 }
 
 impl ValueRef<'_> {
-    /// The length of the value as a string, in bytes.
+    /// Returns the length of the value as a string, in bytes.
     pub fn len(&self) -> usize {
         match *self {
             Self::Integer(number) => decimal_len(number),
@@ -153,7 +153,7 @@ impl ValueRef<'_> {
         matches!(self, Self::Bytes(bytes) if bytes.is_empty())
     }
 
-    /// The value as an integer, if it is stored as one or reads as one.
+    /// Returns the value as an integer, if it is stored as one or reads as one.
     #[inline]
     pub fn integer(&self) -> Option<i64> {
         match *self {
@@ -162,7 +162,7 @@ impl ValueRef<'_> {
         }
     }
 
-    /// The value as bytes; an integer is written into `digits`.
+    /// Returns the value as bytes; an integer is written into `digits`.
     pub fn bytes<'b>(&'b self, digits: &'b mut Digits) -> &'b [u8] {
         match self {
             Self::Integer(number) => digits.write(*number),
@@ -171,7 +171,7 @@ impl ValueRef<'_> {
     }
 }
 
-/// Room for the decimal form of any 64-bit integer.
+/// A buffer for the decimal form of any 64-bit integer.
 #[derive(Clone, Debug, Default)]
 pub struct Digits([u8; 20]);
 

@@ -17,7 +17,7 @@ use crate::table::entry::body::INLINE_MAX;
 /// A key with its value, ready to be kept.
 #[derive(Clone)]
 pub struct KeyRecord {
-    /// Its database.
+    /// The database of the key.
     pub database: usize,
     /// The key.
     pub key: Vec<u8>,
@@ -41,7 +41,7 @@ pub(crate) struct Prefix {
 }
 
 impl Prefix {
-    /// Reads the bytes behind this opcode if it belongs in front of a type; returns whether it does.
+    /// Reads the bytes behind this opcode if it may stand in front of a type; returns whether it may.
     #[inline]
     pub(super) fn read(&mut self, opcode: u8, source: &mut impl Source) -> Result<bool, Bad> {
         match opcode {
@@ -49,7 +49,7 @@ impl Prefix {
             opcode::DEADLINE_S => self.deadline = Some(i64::from(i32::from_le_bytes(source.array()?)) * 1000),
             opcode::IDLE => self.access = Access::Idle(source.length()?),
             opcode::FREQUENCY => self.access = Access::Frequency(source.byte()?),
-            // The distribution of keys in a cluster's slot is not used.
+            // SLOT_INFO has the number of keys in a cluster's slot; it is not used.
             opcode::SLOT_INFO => _ = (source.length()?, source.length()?, source.length()?),
             _ => return Ok(false),
         }
@@ -57,10 +57,10 @@ impl Prefix {
     }
 }
 
-/// Records in the order of the file, of one database.
+/// Records of one database, in the order of the file.
 #[derive(Default)]
 pub struct Batch {
-    /// A stretch of the file; behind the last record it means nothing.
+    /// A stretch of the file; the bytes behind the last record have no meaning.
     pub(super) bytes: Vec<u8>,
     /// The byte of the file at which `bytes` begins.
     pub(super) begins_at: u64,
@@ -69,11 +69,11 @@ pub struct Batch {
     pub(super) prefixes: Vec<Prefix>,
     pub(super) database: usize,
     pub(super) origin: Origin,
-    /// A record that was read already; then there is no other.
+    /// A large record, which the reader has already read; the batch has no other record then.
     pub(super) large: Option<KeyRecord>,
 }
 
-/// A record in the bytes of a batch, of which there are less than 4 GiB.
+/// A record in the bytes of a batch. A batch has less than 4 GiB of bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Item {
     pub begin: u32,
@@ -82,11 +82,11 @@ pub(super) struct Item {
     pub end: u32,
     /// The index of the record's prefix; an index beyond the prefixes means none.
     pub prefix: u32,
-    /// The number of its type.
+    /// The number of the value's type.
     pub number: u8,
 }
 
-/// A string of a batch: a part of its bytes or, beyond them, of the texts that were made of them.
+/// A string of a batch: a range of the batch's bytes, or, for offsets beyond them, of the texts that decoding has made.
 #[derive(Clone, Copy)]
 pub(crate) struct Text {
     begin: u32,
@@ -109,7 +109,7 @@ pub(crate) enum Content {
 pub(crate) struct Decoded {
     pub key: Text,
     pub content: Content,
-    /// Its place in the batch.
+    /// The place of the record in the batch.
     pub at: u32,
 }
 
@@ -117,17 +117,17 @@ pub(crate) struct Decoded {
 #[derive(Default)]
 pub(crate) struct Made {
     texts: Vec<u8>,
-    /// Values; nothing where one was taken out. A hash has no fields if all of them are expired.
+    /// The values; none if a value was taken out. A hash has no fields if all of them are expired.
     pub loaded: Vec<Option<Loaded>>,
     /// Records that were left out or put right.
     pub odd: Vec<Oddity>,
 }
 
-/// So much room for texts is kept.
+/// The room for texts, in bytes, that is kept between batches.
 const ROOM_KEPT: usize = 1 << 20;
 
 impl Made {
-    /// Forgets it all, but for some room.
+    /// Forgets all texts and values, and keeps some room.
     pub fn clear(&mut self) {
         self.texts.clear();
         self.texts.shrink_to(ROOM_KEPT);
@@ -152,14 +152,14 @@ impl Batch {
         self.database
     }
 
-    /// Empties it.
+    /// Removes all records.
     pub fn clear(&mut self) {
         self.items.clear();
         self.prefixes.clear();
         self.large = None;
     }
 
-    /// Takes the record out that was read already, if there is one.
+    /// Takes out the large record, if there is one.
     pub(crate) fn take_large(&mut self) -> Option<KeyRecord> {
         self.large.take()
     }
@@ -189,7 +189,7 @@ impl Batch {
     /// Reads the records, and shows each with its key. An empty collection is not shown, but noted among the odd records.
     ///
     /// # Errors
-    /// [`Error`] at the first that is damaged; those in front of it were shown.
+    /// [`Error`] at the first damaged record; the records in front of it were shown.
     pub(crate) fn decode(
         &self,
         limits: &Limits,
@@ -219,7 +219,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Returns the text of a string; `input` stands behind the string.
+    /// Returns the text of a string; `input` has been read up to the end of the string.
     #[inline]
     fn text_of(&self, item: &Item, input: &Input<'_>, stored: Stored<'_>, made: &mut Made) -> Result<Text, Bad> {
         if let Stored::Plain(bytes) = stored {

@@ -11,12 +11,12 @@ use super::super::bad::Bad;
 /// Valkey's own version of the format.
 pub(super) const VALKEY_VERSION: u16 = crate::rdb::VERSION_VALKEY;
 
-/// Why a file is not read further.
+/// The reason why the reading of a file ended.
 #[derive(Debug)]
 pub struct Error {
-    /// The byte at which the record or the like begins that is wrong.
+    /// The byte at which the damaged record or other part begins.
     pub begins_at: u64,
-    /// The byte up to which it was read.
+    /// The byte up to which the file was read.
     pub offset: u64,
     /// The database that was selected.
     pub database: usize,
@@ -31,9 +31,9 @@ pub struct Error {
 pub enum Fault {
     /// The file does not begin with the magic word of an RDB file.
     Magic,
-    /// Its version is not known; its magic word.
+    /// The version of the file is not known; its magic word.
     Version(String),
-    /// A part of it is damaged.
+    /// A part of the file is damaged.
     Bad(Bad),
     /// The source cannot be read.
     Read(io::Error),
@@ -43,9 +43,9 @@ pub enum Fault {
     EarlyFunction,
     /// The file was written while slots of a cluster were moved to its server.
     SlotImport,
-    /// The sum at its end is not that of its bytes.
+    /// The checksum at the end of the file is not that of its bytes.
     Sum {
-        /// The sum that stands there.
+        /// The checksum in the file.
         stated: u64,
         /// The sum of the file's bytes.
         actual: u64,

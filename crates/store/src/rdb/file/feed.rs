@@ -1,7 +1,7 @@
-//! A window on the bytes of a file that is read from beginning to end, with the sum of the bytes read so far.
+//! A window on the bytes of a file that is read from beginning to end, with the checksum of the bytes read so far.
 //!
-//! The window is a few hundred KiB. A string that does not fit into it goes by it, into a buffer that grows with the bytes
-//! that arrive.
+//! The window is a few hundred KiB. A string that does not fit into it is read past it, into a buffer that grows with the
+//! bytes that arrive.
 
 use std::io::{self, Read};
 
@@ -9,7 +9,7 @@ use super::super::bad::Bad;
 use super::super::crc64::crc64_of_more;
 use super::super::scan::{Correction, FEW_MAX, Source};
 
-/// The bytes of the window: at least as many as must be shown in one piece.
+/// The size of the window in bytes: at least as many as a caller may ask for in one piece.
 const WINDOW: usize = 4 * FEW_MAX;
 
 /// The bytes of a file, one after the other.
@@ -27,9 +27,9 @@ pub(super) struct Feed<R> {
     is_summing: bool,
     /// The size of the file in bytes, if it is known.
     size: Option<u64>,
-    /// Why the source could not be read.
+    /// The error of the source, if it has failed.
     failed: Option<io::Error>,
-    /// The worst correction since it was asked for.
+    /// The worst correction since the caller last asked for it.
     corrected: Option<Correction>,
 }
 
@@ -40,12 +40,12 @@ impl<R: Read> Feed<R> {
         Self { source, window, at: 0, end: 0, before: 0, sum, summed: 0, is_summing, size, failed, corrected }
     }
 
-    /// Takes it that the file has so many bytes.
+    /// Sets the size of the file in bytes.
     pub fn expect_size(&mut self, bytes: u64) {
         self.size = Some(bytes);
     }
 
-    /// Sums nothing.
+    /// Stops computing the checksum.
     pub fn stop_summing(&mut self) {
         self.is_summing = false;
     }
@@ -74,7 +74,7 @@ impl<R: Read> Feed<R> {
         &self.window[self.at..self.end]
     }
 
-    /// Takes the next `count` bytes, which are in the window, into `out`, which may have more behind them.
+    /// Takes the next `count` bytes, which are in the window, into `out`. `out` may receive more bytes behind them.
     pub fn take_into(&mut self, count: usize, out: &mut Vec<u8>) {
         let (begin, rest) = (self.at, self.end - self.at - count);
         self.at += count;
@@ -83,7 +83,8 @@ impl<R: Read> Feed<R> {
             out.extend_from_slice(&self.window[begin..self.at]);
             return;
         }
-        // Nearly all of the window: it is given away, and another goes on with the rest.
+        // The bytes are nearly all of the window: the window's buffer is given away, and a new one goes on with the remaining
+        // bytes.
         self.sum();
         out.resize(WINDOW, 0);
         out[..rest].copy_from_slice(&self.window[self.at..self.end]);
@@ -123,17 +124,17 @@ impl<R: Read> Feed<R> {
         self.corrected.take()
     }
 
-    /// Why the source could not be read, if that is so.
+    /// Takes the error of the source, if it has failed.
     pub fn take_failure(&mut self) -> Option<io::Error> {
         self.failed.take()
     }
 
-    /// Returns the rest: bytes that are in the window, and the source.
+    /// Returns the bytes that are left in the window, and the source.
     pub fn into_rest(self) -> (Vec<u8>, R) {
         (self.ahead().to_vec(), self.source)
     }
 
-    /// Sees to it that `count` bytes are in the window.
+    /// Ensures that `count` bytes are in the window.
     #[cold]
     fn fill(&mut self, count: usize) -> Result<(), Bad> {
         while self.end - self.at < count {

@@ -50,16 +50,16 @@ pub use writer::{About, Format, Head, Outdated, Writer};
 /// The record of a key's use: how recently or how often. A file has it if the server evicts by it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Access {
-    /// The file does not say it.
+    /// The file has no record of it.
     #[default]
     Unknown,
     /// The seconds since the last use.
     Idle(u64),
-    /// So often, on the logarithmic scale of LFU.
+    /// The frequency of use, on the logarithmic scale of LFU.
     Frequency(u8),
 }
 
-/// The bytes that stand where a type could.
+/// The opcodes: bytes that can stand in the place of a type.
 mod opcode {
     /// The lowest number that is not the number of a type; higher ones are not either.
     pub const FIRST: u8 = 243;

@@ -13,9 +13,9 @@ use super::fault::REDACTED;
 pub struct Oddity {
     /// The byte of the file at which the record begins.
     pub offset: u64,
-    /// Its database.
+    /// The database of the record.
     pub database: usize,
-    /// Its key.
+    /// The key of the record.
     pub key: Vec<u8>,
     /// The treatment of the record.
     pub what: Odd,
@@ -26,7 +26,7 @@ pub struct Oddity {
 pub enum Odd {
     /// The record is a collection without elements, and was left out.
     Empty,
-    /// Something was put right.
+    /// The value was corrected.
     Corrected(Correction),
 }
 

@@ -18,7 +18,7 @@ use super::feed::Feed;
 use super::oddity::{Odd, Oddity};
 use super::opcode;
 
-/// The version of the format from which on a sum stands at the end.
+/// The version of the format from which on a file ends with a checksum.
 const SUMMED_FROM: u16 = 5;
 
 /// The characters of a module's name, six bits each.
@@ -26,11 +26,11 @@ const MODULE_LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqr
 
 /// The next part of a file.
 pub enum Event {
-    /// Something about the file.
+    /// A property of the file.
     Aux {
         /// The name of the property.
         name: Vec<u8>,
-        /// Its value.
+        /// The value of the property.
         value: Vec<u8>,
     },
     /// The code of a library of functions.
@@ -39,7 +39,7 @@ pub enum Event {
     Select(usize),
     /// The number of keys in the database, as the file claims, and the number of keys with a deadline.
     Sizes {
-        /// Keys.
+        /// All keys.
         keys: u64,
         /// Keys with a deadline.
         volatile: u64,
@@ -48,7 +48,7 @@ pub enum Event {
     Key(KeyRecord),
     /// A key with an empty collection, which is left out.
     Empty(Oddity),
-    /// The file is whole; nothing follows.
+    /// The file has ended, and is whole.
     End,
 }
 
@@ -71,7 +71,7 @@ pub struct Reader<R> {
     feed: Feed<R>,
     limits: Limits,
     database: usize,
-    /// None before the header.
+    /// The project and the version that the header names; none before it was read.
     header: Option<(Origin, u16)>,
     is_over: bool,
     /// The place and the key of the part that is being read, for the error, if there is one.
@@ -88,7 +88,7 @@ impl<R: Read> Reader<R> {
         Self { feed, limits, database, header: None, is_over: false, begins_at, key: None }
     }
 
-    /// Does not compare the sum at the end with that of the bytes; `rdbchecksum no`. Called before anything is read.
+    /// Skips the comparison of the checksum at the end (`rdbchecksum no`). Called before anything is read.
     pub fn trust_sum(&mut self) {
         self.feed.stop_summing();
     }
@@ -99,7 +99,7 @@ impl<R: Read> Reader<R> {
         self.feed.expect_size(bytes);
     }
 
-    /// Keeps expired fields as well, from here on.
+    /// Keeps expired fields, too, from here on.
     pub fn keep_expired(&mut self) {
         self.limits.now_ms = i64::MIN;
     }
@@ -114,7 +114,7 @@ impl<R: Read> Reader<R> {
         self.header
     }
 
-    /// Returns the bytes behind the file, once its end was read: bytes that were read too many, and the source.
+    /// Returns the bytes that were read beyond the end of the file, and the source, once the end was read.
     pub fn into_rest(self) -> (Vec<u8>, R) {
         self.feed.into_rest()
     }
@@ -136,11 +136,11 @@ impl<R: Read> Reader<R> {
         event.map_err(|fault| self.error(fault))
     }
 
-    /// Puts the records that follow into a batch in place of its contents: some `bytes_max` bytes of them, or as many as are
-    /// at hand, or one that is larger. Where no record follows, the batch is empty, and the event that follows is returned.
+    /// Replaces the contents of a batch by the records that follow: some `bytes_max` bytes of them, or as many as are at
+    /// hand, or a single larger record. If no record follows, the batch is empty, and the next event is returned.
     ///
     /// # Errors
-    /// As [`Reader::next_event`]; the batch is empty then.
+    /// Those of [`Reader::next_event`]; the batch is empty then.
     pub fn next_batch(&mut self, batch: &mut Batch, bytes_max: usize) -> Result<Option<Event>, Error> {
         batch.clear();
         batch.database = self.database;
@@ -166,7 +166,7 @@ impl<R: Read> Reader<R> {
         Ok(None)
     }
 
-    /// Returns the oddity of the record that was read last and has an empty collection.
+    /// Returns the oddity for the record that was read last, which has an empty collection.
     fn left_out(&mut self) -> Oddity {
         let key = self.key.take().unwrap_or_default();
         Oddity { offset: self.begins_at, database: self.database, key, what: Odd::Empty }
@@ -255,7 +255,7 @@ impl<R: Read> Reader<R> {
         Ok(KeyRecord { database: self.database, key, deadline, access, value, correction, offset })
     }
 
-    /// Skips the data of a module if there is none: a name, when it was written, and the end.
+    /// Skips the data of a module if it is empty: a name, the time of writing, and the end.
     fn skip_module(&mut self) -> Result<(), Fault> {
         let (name, _, _) = (self.feed.length()?, self.feed.length()?, self.feed.length()?);
         if self.feed.length()? == 0 {
@@ -272,7 +272,7 @@ impl<R: Read> Reader<R> {
         }
         let actual = self.feed.sum();
         let stated = u64::from_le_bytes(self.feed.array()?);
-        // A writer that sums nothing writes zero.
+        // A writer without a checksum writes zero.
         if stated != 0 && stated != actual && self.feed.is_summing() {
             return Err(Fault::Sum { stated, actual });
         }
@@ -280,18 +280,19 @@ impl<R: Read> Reader<R> {
     }
 }
 
-/// Why no further record was cut off.
+/// The reason why no further record was cut off.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stop {
     /// The batch has enough records.
     Enough,
-    /// The bytes end before the next one does.
+    /// The bytes end before the next record does.
     Short,
     /// The next part is no record, or is damaged.
     Other,
 }
 
-/// Finds the records at the front of `bytes`, until they take so many, and how many bytes those take.
+/// Finds the records at the front of `bytes`, until they take `bytes_max` bytes. Returns the number of bytes that they take,
+/// and the reason for the end.
 fn cut(bytes: &[u8], origin: Origin, bytes_max: usize, batch: &mut Batch) -> (usize, Stop) {
     let Batch { items, prefixes, .. } = batch;
     let (mut input, mut begin) = (Input::new(bytes), 0);
@@ -311,8 +312,8 @@ fn cut(bytes: &[u8], origin: Origin, bytes_max: usize, batch: &mut Batch) -> (us
     (begin, Stop::Enough)
 }
 
-/// Passes over a record. Returns the part in front of its type, the type, and where its key begins, counted from the front of
-/// `length` bytes of which `input` is the end.
+/// Passes over a record. Returns the part in front of its type, the type, and the place of its key, counted from the front of
+/// `length` bytes that end with `input`.
 #[inline]
 fn pass_record(input: &mut Input<'_>, origin: Origin, length: usize) -> Result<(Prefix, u8, usize), Bad> {
     let mut prefix = Prefix::default();

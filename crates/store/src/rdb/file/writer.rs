@@ -45,11 +45,11 @@ pub struct Head<'a> {
     pub access: Access,
 }
 
-/// Something was written that the version in the header does not know: a hash with deadlines in version 10. The file is
-/// of no use.
+/// The error of a file with data that the version in its header cannot express: a hash with deadlines in version 10. The file
+/// is of no use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outdated {
-    /// The version that would have been right.
+    /// The version that the file needs.
     pub needed: u16,
 }
 
@@ -65,7 +65,7 @@ impl std::error::Error for Outdated {}
 pub struct Writer {
     encoder: Encoder,
     sum: Option<u64>,
-    /// The bytes that were taken out.
+    /// The number of bytes that were taken out.
     drained: u64,
 }
 
@@ -82,7 +82,7 @@ impl Writer {
         Self { encoder, sum: format.is_summing.then_some(0), drained: 0 }
     }
 
-    /// The fields that Redis writes into every file.
+    /// Writes the fields that Redis writes into every file.
     pub fn about(&mut self, about: &About<'_>) {
         let version = match self.encoder.version {
             Version::Ten | Version::Twelve | Version::Thirteen => "redis-ver",
@@ -95,26 +95,26 @@ impl Writer {
         self.aux("aof-base", i64::from(about.is_log_base));
     }
 
-    /// A field about the file. Readers skip those that they do not know.
+    /// Writes a field about the file. Readers skip fields that they do not know.
     pub fn aux<'v>(&mut self, name: &str, value: impl Into<ValueRef<'v>>) {
         self.encoder.out.push(opcode::AUX);
         self.encoder.text(name.as_bytes());
         self.encoder.string(value.into());
     }
 
-    /// A library of functions.
+    /// Writes a library of functions.
     pub fn function(&mut self, code: &[u8]) {
         self.encoder.out.push(opcode::FUNCTION);
         self.encoder.text(code);
     }
 
-    /// The keys that follow are in this database.
+    /// Selects the database of the keys that follow.
     pub fn select(&mut self, database: usize) {
         self.encoder.out.push(opcode::SELECT);
         self.encoder.len(database as u64);
     }
 
-    /// Writes how many keys the database has, and how many of them with a deadline: a reader may make room for them.
+    /// Writes the number of keys in the database, and the number of keys with a deadline: a reader may make room for them.
     pub fn sizes(&mut self, keys: u64, volatile: u64) {
         self.encoder.out.push(opcode::RESIZE);
         self.encoder.len(keys);
@@ -169,7 +169,7 @@ impl Writer {
         self.drained + self.encoder.out.len() as u64
     }
 
-    /// Returns whether nothing was written, which is never so: there is a header.
+    /// Returns whether nothing was written, which is always false: there is a header.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -181,7 +181,7 @@ impl Writer {
         self.drained += bytes.len() as u64;
         let result = take(bytes);
         self.encoder.out.clear();
-        // One large value does not keep its room for good.
+        // A large value must not leave its room allocated for good.
         self.encoder.out.shrink_to(ROOM_KEPT);
         result
     }

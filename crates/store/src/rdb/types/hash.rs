@@ -23,7 +23,7 @@ const HASH: u8 = 4;
 const HASH_ZIPMAP: u8 = 9;
 const HASH_ZIPLIST: u8 = 13;
 const HASH_LISTPACK: u8 = 16;
-/// Valkey 9 has this number for hashes with deadlines, Redis had it before 7.4 was finished.
+/// The type number of hashes with deadlines in Valkey 9. Redis had the same number before 7.4 was finished.
 const HASH_TIMED_VALKEY: u8 = 22;
 const HASH_TIMED_EARLY: u8 = 22;
 const HASH_TIMED_LISTPACK_EARLY: u8 = 23;
@@ -104,8 +104,8 @@ fn write_hash(record: Record<'_>, map: MapRef<'_>, now_ms: i64) {
     map.for_each_with_deadline(now_ms, |field, value, deadline| write_field(encoder, field, value, deadline));
 }
 
-/// Opens a hash of `count` fields. `is_timed` says whether any of them has a deadline; version 10 has no word for that,
-/// and the bytes that are written then are of version 12.
+/// Opens a hash of `count` fields. `is_timed` says whether any of them has a deadline. Version 10 cannot express that; the
+/// bytes written then are of version 12.
 pub fn open(record: Record<'_>, count: u64, is_timed: bool) {
     // The deadlines are not known yet, so they count from the beginning of time.
     begin_hash(record, count, is_timed.then_some(0));
@@ -131,11 +131,11 @@ fn begin_hash<'a>(record: Record<'a>, count: u64, first_ms: Option<i64>) -> &'a 
     encoder
 }
 
-/// A field of a hash with its deadline, in milliseconds since the epoch; that of a hash which was opened as one without
-/// deadlines has none.
+/// Writes a field of a hash with its deadline, in milliseconds since the epoch. If the hash was opened as one without
+/// deadlines, the field has none.
 pub fn write_field(encoder: &mut Encoder, field: ValueRef<'_>, value: ValueRef<'_>, deadline: Option<i64>) {
     if let Fields::From(first_ms) = encoder.fields {
-        // No deadline is below the first, and none at all is a 0.
+        // No deadline is below the first; 0 stands for a field without a deadline.
         let from_first = deadline.map_or(0, |deadline| deadline.saturating_sub(first_ms).max(0) as u64 + 1);
         encoder.len(from_first);
     }
@@ -146,7 +146,7 @@ pub fn write_field(encoder: &mut Encoder, field: ValueRef<'_>, value: ValueRef<'
     }
 }
 
-/// Sets a new field; at 0 it has no deadline, and an expired field is left out.
+/// Sets a new field. If `at_ms` is 0 it has no deadline. An expired field is left out.
 fn set_field(map: &mut Map, field: &[u8], value: &[u8], at_ms: i64, limits: &Limits) -> Result<(), Bad> {
     let deadline = if at_ms == 0 { Deadline::Clear } else { Deadline::At(at_ms) };
     if at_ms != 0 && at_ms <= limits.now_ms {
@@ -190,12 +190,14 @@ fn whole(pack: Pack<Forwards>, limits: &Limits) -> Result<Map, Pack<Forwards>> {
     if is_one { Ok(Map::from_packed(limits.hash_key, Form::PackedHash, pack.into_run())) } else { Err(pack) }
 }
 
-/// Returns the number of fields. If it is 0, the hash is empty: a hash with fields that have all expired has had some.
+/// Returns the number of fields. If it is 0, the hash is [`Bad::Empty`]; a hash with fields that have all expired has a
+/// larger number.
 fn some(fields: u64) -> Result<u64, Bad> {
     if fields == 0 { Err(Bad::Empty) } else { Ok(fields) }
 }
 
-/// Deadlines count from the earliest, plus one; 0 is none. Before Redis 7.4 was finished they stood there as they are.
+/// Reads a hash with deadlines as Redis writes it. Deadlines count from the earliest one, plus one; 0 stands for none. Before
+/// Redis 7.4 was finished they were written as they are.
 fn read_timed(input: &mut impl Source, number: u8, limits: &Limits) -> Result<Map, Bad> {
     let from_ms = if number == HASH_TIMED { input.number()? } else { 1 };
     let (mut map, mut field, mut scratch) = (Map::new(limits.hash_key), Vec::new(), Vec::new());
@@ -213,7 +215,7 @@ fn read_timed(input: &mut impl Source, number: u8, limits: &Limits) -> Result<Ma
 
 fn read_timed_packed(input: &mut impl Source, number: u8, limits: &Limits) -> Result<Map, Bad> {
     if number == HASH_TIMED_LISTPACK {
-        // The earliest deadline, which the elements say again.
+        // The earliest deadline, which the elements repeat.
         input.number()?;
     }
     let (mut map, mut fields) = (Map::new(limits.hash_key), 0);
@@ -225,7 +227,7 @@ fn read_timed_packed(input: &mut impl Source, number: u8, limits: &Limits) -> Re
     some(fields).map(|_| map)
 }
 
-/// Deadlines stand behind the values as they are; -1 is none.
+/// Reads a hash with deadlines as Valkey writes it. Deadlines stand behind the values as they are; -1 stands for none.
 fn read_valkey(input: &mut impl Source, limits: &Limits) -> Result<Map, Bad> {
     let (mut map, mut field, mut value) = (Map::new(limits.hash_key), Vec::new(), Vec::new());
     for _ in 0..some(input.length()?)? {

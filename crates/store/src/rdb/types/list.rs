@@ -23,10 +23,10 @@ const LIST_ZIPLIST: u8 = 10;
 const LIST_QUICKLIST: u8 = 14;
 const LIST_QUICKLIST_2: u8 = 18;
 
-/// A node that is one element, too large for a pack.
+/// The mark of a node that is one element, too large for a pack.
 const PLAIN: u64 = 1;
 
-/// A node that has many elements.
+/// The mark of a node that is a pack.
 const PACKED: u64 = 2;
 
 impl RdbType for List {
@@ -74,12 +74,12 @@ fn write_list(record: Record<'_>, list: ListRef<'_>) {
     packs.for_each(|pack| write_pack(encoder, pack));
 }
 
-/// A list of so many packs.
+/// Opens a list of so many packs.
 pub fn open(record: Record<'_>, packs: u64) {
     record.begin(LIST_QUICKLIST_2).len(packs);
 }
 
-/// A pack of a list.
+/// Writes a pack of a list.
 pub fn write_pack(encoder: &mut Encoder, packed: Packed<'_>) {
     encoder.len(PACKED);
     encoder.packed(packed);
@@ -111,26 +111,26 @@ fn read_list(input: &mut impl Source, number: u8, limits: &Limits) -> Result<Lis
     Ok(list)
 }
 
-/// Reads the nodes of a quicklist: packs, and elements that are too large for one.
+/// Reads the nodes of a quicklist: packs, and elements that are too large for a pack.
 fn read_packs(input: &mut impl Source) -> Result<Vec<Pack>, Bad> {
     let (mut packs, mut scratch): (Vec<Pack>, _) = (Vec::new(), Vec::new());
     for _ in 0..input.length()? {
         packs.push(match input.length()? {
             PACKED => packed(input)?,
             PLAIN => match input.string(&mut scratch)? {
-                // An empty element has a place in a pack.
+                // An empty element always fits into a pack.
                 [] => return Err(Bad::Packed),
                 element => [element].into_iter().collect(),
             },
             _ => return Err(Bad::Packed),
         });
     }
-    // One without elements is passed over, as other servers do.
+    // A node without elements is skipped, as other servers do.
     packs.retain(|pack| !pack.is_empty());
     Ok(packs)
 }
 
-/// Returns the list of these packs, where none is larger than it would be here.
+/// Returns the list of these packs, if none is larger than these limits allow.
 fn whole(packs: Vec<Pack>, limits: &Limits) -> Result<List, Vec<Pack>> {
     if packs.iter().all(|pack| limits.list.allows_pack(pack.as_packed())) {
         return Ok(List::from_packs(packs, limits.list));

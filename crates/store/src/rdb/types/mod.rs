@@ -29,7 +29,7 @@ use crate::value::Kind;
 use crate::value::capture::open_value::OpenValue;
 use crate::value::form::Form;
 
-/// Values of modules, which are not there.
+/// The type number of a module's value, which is not supported.
 const MODULE: u8 = 6;
 const MODULE_2: u8 = 7;
 
@@ -47,7 +47,7 @@ macro_rules! types {
                 match self { $(Self::$name(_) => Kind::$name,)+ }
             }
 
-            /// Puts the value, of any type, into its destination; returns the destination's answer.
+            /// Puts the value, of any type, into its destination; returns the destination's result.
             pub fn put(self, destination: impl Destination) -> bool {
                 match self { $(Self::$name(value) => value.put(destination),)+ }
             }
@@ -58,10 +58,10 @@ macro_rules! types {
             }
         }
 
-        /// Reads the bytes of a value that stands under this number.
+        /// Reads the bytes of a value with this type number.
         ///
         /// # Errors
-        /// [`Bad`] when the bytes are not a value.
+        /// [`Bad`] if the bytes are not a value.
         pub(crate) fn read_value(
             input: &mut impl Source,
             number: u8,
@@ -75,10 +75,10 @@ macro_rules! types {
             Err(if let MODULE | MODULE_2 = number { Bad::Module } else { Bad::Kind(number) })
         }
 
-        /// Passes over a value that stands under this number.
+        /// Passes over a value with this type number.
         ///
         /// # Errors
-        /// [`Bad::End`] where there are not enough bytes, another where the value has no form that is known.
+        /// [`Bad::End`] if there are not enough bytes, another if the form of the value is not known.
         pub(super) fn pass_value(input: &mut Input<'_>, number: u8, origin: Origin) -> Result<(), Bad> {
             $(if <$value>::has_number(number, origin) {
                 return <$value>::pass(input, number, origin);
@@ -143,7 +143,7 @@ pub fn read(input: &mut Input<'_>, origin: Origin, limits: &Limits) -> Result<Lo
     read_value(input, number, origin, limits)
 }
 
-/// Appends the type and the bytes of a value, as a dump has them, in words that this version knows. Expired fields of hashes
+/// Appends the type and the bytes of a value, as a dump has them, in a form that this version knows. Expired fields of hashes
 /// are left out. Returns the version of the format that reads it.
 pub fn write(out: &mut Vec<u8>, entry: &EntryRef<'_>, now_ms: i64, version: Version) -> u16 {
     let mut encoder = Encoder::new(version, true);
@@ -154,9 +154,8 @@ pub fn write(out: &mut Vec<u8>, entry: &EntryRef<'_>, now_ms: i64, version: Vers
     needed
 }
 
-/// Writes the value of a form and bytes that were copied out of an entry: a short string, an integer or a small collection. A
-/// value that lies outside of entries has no bytes there, and is written by another function. `now_ms` is as in
-/// [`write_entry`].
+/// Writes the value of a form and bytes that were copied out of an entry: a short string, an integer or a small collection.
+/// Larger values are not in the entry's bytes, and other functions write them. `now_ms` is as in [`write_entry`].
 ///
 /// # Panics
 /// If the bytes of this form are no value of a key.

@@ -70,12 +70,12 @@ fn write_set(record: Record<'_>, set: SetRef<'_>) {
     set.for_each(|member| write_member(encoder, member));
 }
 
-/// A set of so many members.
+/// Opens a set of so many members.
 pub fn open(record: Record<'_>, count: u64) {
     record.begin(SET).len(count);
 }
 
-/// A member of a set.
+/// Writes a member of a set.
 pub fn write_member(encoder: &mut Encoder, member: ValueRef<'_>) {
     encoder.string(member);
 }
@@ -95,7 +95,7 @@ fn read_set(input: &mut impl Source, number: u8, limits: &Limits) -> Result<Set,
         }
         SET_INTSET => {
             let integers = IntegerSet::from_redis(input.string(&mut scratch)?);
-            // No server wrote an empty one.
+            // No server wrote an empty intset.
             let integers = integers.filter(|set| !set.as_integers().is_empty()).ok_or(Bad::Packed)?;
             match whole_of_integers(integers, limits) {
                 Ok(whole) => set = whole,
@@ -114,8 +114,8 @@ fn add<'v>(set: &mut Set, member: impl Into<ValueRef<'v>>, limits: &Limits) -> R
     if set.add(member, &limits.set) { Ok(()) } else { Err(Bad::Twice) }
 }
 
-/// Returns the set of these members, or the pack if it cannot be taken over whole. A pack of integers alone would be another
-/// form of set.
+/// Returns the set of these members, or the pack if it cannot be taken over whole. A pack of integers only is not taken over,
+/// because such a set has another form here.
 fn whole(pack: Pack<Forwards>, limits: &Limits) -> Result<Set, Pack<Forwards>> {
     let packed = pack.as_packed();
     let is_one = is_small(packed, limits.set.packed_max, limits.set.packed_value_max)

@@ -18,7 +18,7 @@ use crate::value::capture::open_value::OpenValue;
 use crate::value::collection::Collection;
 use crate::value::form::Form;
 
-/// The scores are text.
+/// The type number of sorted sets with scores as text.
 const SORTED_SET_TEXT: u8 = 3;
 const SORTED_SET: u8 = 5;
 const SORTED_SET_ZIPLIST: u8 = 12;
@@ -73,16 +73,16 @@ fn write_sorted_set(record: Record<'_>, set: SortedSetRef<'_>) {
     }
     let encoder = record.begin(SORTED_SET);
     encoder.len(set.len() as u64);
-    // From the last to the first, so that the reader can put each before all others.
+    // The members are written from the last to the first, so that the reader can put each before all others.
     set.visit(0..set.len(), true, |name, score| write_scored(encoder, name, score));
 }
 
-/// A sorted set of so many members.
+/// Opens a sorted set of so many members.
 pub fn open(record: Record<'_>, count: u64) {
     record.begin(SORTED_SET).len(count);
 }
 
-/// A member of a sorted set.
+/// Writes a member of a sorted set, with its score.
 pub fn write_scored(encoder: &mut Encoder, member: ValueRef<'_>, score: f64) {
     encoder.string(member);
     encoder.out.extend(score.to_le_bytes());
@@ -134,7 +134,7 @@ fn whole(pack: Pack<Forwards>, limits: &Limits) -> Result<SortedSet, Pack<Forwar
 
 fn pass_score_text(input: &mut Input<'_>) -> Result<(), Bad> {
     match input.byte()? {
-        // Not a number, and the two infinities.
+        // The bytes from 253 on stand for "not a number" and the two infinities.
         253.. => Ok(()),
         length => pass::bytes(input, usize::from(length)),
     }

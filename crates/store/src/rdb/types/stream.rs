@@ -24,7 +24,7 @@ use crate::value::capture::open_value::OpenValue;
 const STREAM: u8 = 15;
 const STREAM_2: u8 = 19;
 const STREAM_3: u8 = 21;
-/// A stream with the state that Redis 8.6 keeps of producers that number their messages (`XADD ... IDMP`).
+/// The type number of a stream with the state that Redis 8.6 keeps of producers that number their messages (`XADD ... IDMP`).
 const STREAM_4: u8 = 26;
 
 const ID_BYTES: usize = 16;
@@ -115,7 +115,7 @@ fn write_whole_group(encoder: &mut Encoder, name: &[u8], group: &StreamGroup) {
     }
 }
 
-/// Everything of a stream that stands behind its blocks.
+/// Writes the parts of a stream that stand behind its blocks.
 fn write_behind_blocks(encoder: &mut Encoder, stream: &Stream, mut pending: Vec<PendingCopy>) {
     write_stream_counters(encoder, stream.len(), stream.first_id(), stream.counters(), stream.groups().len() as u64);
     pending.sort_unstable_by_key(|copy| (copy.group, copy.id));
@@ -138,7 +138,7 @@ fn write_behind_blocks(encoder: &mut Encoder, stream: &Stream, mut pending: Vec<
     write_producers(encoder, stream.producers());
 }
 
-/// A stream of so many blocks, and whether anything is known of producers that number its messages.
+/// Opens a stream of so many blocks. `has_producers` says whether it has state of producers that number its messages.
 pub fn open(record: Record<'_>, blocks: u64, has_producers: bool) {
     begin_stream(record, blocks, has_producers);
 }
@@ -155,7 +155,7 @@ fn begin_stream<'a>(record: Record<'a>, blocks: u64, has_producers: bool) -> &'a
     encoder
 }
 
-/// A block of a stream, and the id under which it stands.
+/// Writes a block of a stream, and the id of the block.
 pub fn write_block(encoder: &mut Encoder, first: StreamId, packed: Packed<'_>) {
     encoder.text(&raw_id(first));
     encoder.packed(packed);
@@ -187,36 +187,36 @@ pub fn write_group(encoder: &mut Encoder, name: &[u8], last_id: StreamId, entrie
     encoder.len(pending);
 }
 
-/// A pending entry of a group.
+/// Writes a pending entry of a group.
 pub fn write_pending(encoder: &mut Encoder, id: StreamId, pending: Pending) {
     encoder.raw_id(id);
     encoder.number(pending.delivered_ms);
     encoder.len(pending.deliveries);
 }
 
-/// The number of a group's consumers, behind its pending entries.
+/// Writes the number of a group's consumers, behind its pending entries.
 pub fn write_consumers(encoder: &mut Encoder, count: u64) {
     encoder.len(count);
 }
 
-/// Writes the part in front of the entries that a consumer has: its name, its times, and their number.
+/// Writes the part in front of a consumer's entries: its name, its times, and the number of the entries.
 pub fn write_consumer(encoder: &mut Encoder, name: &[u8], seen_ms: i64, active_ms: Option<i64>, pending: u64) {
     encoder.text(name);
     encoder.number(seen_ms);
-    // Version 10 takes it that a consumer was active whenever it was seen.
+    // Version 10 has only one time: a consumer counts as active whenever it was seen.
     if encoder.version != Version::Ten {
         encoder.number(active_ms.unwrap_or(-1));
     }
     encoder.len(pending);
 }
 
-/// An entry that a consumer has, which is one of the group's pending entries.
+/// Writes the id of an entry that a consumer has, which is one of the group's pending entries.
 pub fn write_consumer_pending(encoder: &mut Encoder, id: StreamId) {
     encoder.raw_id(id);
 }
 
-/// Writes the state of producers that number their messages, behind the groups: where there is any, and the version has
-/// words for it.
+/// Writes the state of producers that number their messages, behind the groups, if there is any and the version can express
+/// it.
 pub fn write_producers(encoder: &mut Encoder, producers: Option<&Producers>) {
     let Some(producers) = producers.filter(|_| encoder.version == Version::Thirteen) else { return };
     let ProducerLimits { duration_s, ids_max } = producers.limits();
@@ -268,7 +268,7 @@ fn read_stream(input: &mut impl Source, number: u8) -> Result<Stream, Bad> {
         counters.entries_added = input.length()?.min(StreamCounters::COUNT_MAX);
     }
     if stated != length {
-        // Where there is not even a block something is missing; else some servers have counted wrongly.
+        // If there is no block at all, data is missing. Otherwise some servers have counted wrongly.
         (blocks > 0).then(|| input.correct(Correction::Length)).ok_or(Bad::Stream)?;
     }
     if last_id != stated_last {
@@ -288,9 +288,9 @@ fn read_stream(input: &mut impl Source, number: u8) -> Result<Stream, Bad> {
     Ok(stream)
 }
 
-/// Reads the state that Redis 8.6 keeps of producers that number their messages: for how long and how many ids of each, the
-/// producers with these ids and the entries that they have become, how many messages came with ids and how many of them were
-/// there already.
+/// Reads the state that Redis 8.6 keeps of producers that number their messages: the limits of that memory, the producers
+/// with their message ids and the entries of these, the number of messages that came with ids, and the number of those that
+/// were duplicates.
 fn read_producers(input: &mut impl Source, stream: &mut Stream) -> Result<(), Bad> {
     let limits = ProducerLimits { duration_s: input.length()?, ids_max: input.length()? };
     let is_within =

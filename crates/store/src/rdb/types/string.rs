@@ -55,17 +55,17 @@ impl RdbType for Vec<u8> {
     }
 }
 
-/// A string.
+/// Writes a string.
 pub fn write_string(record: Record<'_>, value: ValueRef<'_>) {
     record.begin(STRING).string(value);
 }
 
-/// A string of so many bytes, which come in parts and stay as they are: neither compressed nor an integer.
+/// Opens a string of so many bytes, which come in parts and stay as they are: neither compressed nor an integer.
 pub fn open(record: Record<'_>, length: u64) {
     record.begin(STRING).len(length);
 }
 
-/// A part of a string.
+/// Writes a part of a string.
 pub fn write_string_part(encoder: &mut Encoder, bytes: &[u8]) {
     encoder.out.extend_from_slice(bytes);
 }

@@ -22,14 +22,14 @@ pub(crate) enum Body<'a> {
     Object(Object),
     /// A collection of at most [`PACKED_INLINE_MAX`] bytes in one of the packed forms.
     Packed(Form, &'a [u8]),
-    /// Without a value: the key is a member of a set.
+    /// No value: the key is a member of a set.
     Member,
     /// The bits of a score: the key is a member of a sorted set.
     Scored(i64),
 }
 
 impl<'a> Body<'a> {
-    /// Decides how `value` is stored. Always inline: which kind of value it is the caller knows.
+    /// Decides how `value` is stored. Always inline, because the caller knows the kind of the value.
     #[inline(always)]
     pub fn new(value: &'a Value<'_>) -> Self {
         match value {
@@ -52,7 +52,7 @@ impl<'a> Body<'a> {
         if bytes.len() <= INLINE_MAX { Self::Whole(bytes) } else { Self::Shared(Arc::new(bytes.to_vec())) }
     }
 
-    /// A collection that may lie in an entry; None if it may not.
+    /// Returns a collection as a body if it may lie in an entry; otherwise none.
     pub fn inline<C: Collection>(collection: &'a C) -> Option<Self> {
         let (form, bytes) = collection.packed()?;
         (bytes.len() <= PACKED_INLINE_MAX).then_some(Self::Packed(form, bytes))
@@ -72,7 +72,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// The bytes of the tail.
+    /// Returns the number of bytes of the tail.
     #[inline]
     pub fn tail_len(&self) -> usize {
         match self {

@@ -192,8 +192,8 @@ impl Entry {
         (self, outside)
     }
 
-    /// Writes value, deadline and clock over the old ones where nothing changes its size and nothing is left behind:
-    /// the usual case, and a quick one. False, and nothing is done, if this is not so.
+    /// Overwrites value, deadline and clock in place, if nothing changes its size and nothing is left behind: the usual case,
+    /// and a quick one. Otherwise returns false, and changes nothing.
     ///
     /// # Safety
     /// `body` does not refer to the entry, and nothing that the entry or a copy of it has lent is used any more.
@@ -296,7 +296,7 @@ impl Entry {
         }
     }
 
-    /// The bytes of an inline string, to be changed.
+    /// Returns the bytes of an inline string, to be changed.
     ///
     /// # Safety
     /// Nothing else refers to the entry while the result lives.
@@ -366,7 +366,7 @@ impl Entry {
         unsafe { self.0.write(header.0 as u8 & !EPOCH | epoch) };
     }
 
-    /// The block that the entry is in.
+    /// Returns the block that the entry is in.
     fn block(self) -> Block {
         Block { start: self.0, is_cell: self.header().has(IN_CELL) }
     }

@@ -39,11 +39,11 @@ pub struct EntryMut<'a> {
 pub(crate) struct Change<R> {
     /// The result that the change returned.
     pub result: R,
-    /// The collection is empty: the key must go.
+    /// True if the collection is empty: the key must be removed.
     pub is_empty: bool,
-    /// The time at which the first part of the rest is due to be removed; see [`Collection::due_ms`].
+    /// The time at which the first remaining part is due to be removed; see [`Collection::due_ms`].
     pub due_ms: Option<i64>,
-    /// See [`Collection::needs_newest_format`].
+    /// The result of [`Collection::needs_newest_format`].
     pub needs_newest_format: bool,
 }
 
@@ -68,7 +68,7 @@ impl Garbage {
         Self(outside)
     }
 
-    /// The bytes that dropping this gives back; 0 if there is nothing to do.
+    /// Returns the bytes that dropping this gives back; 0 if there is nothing to do.
     pub fn bytes(&self) -> usize {
         match &self.0 {
             Outside::Nothing => 0,
@@ -86,17 +86,17 @@ impl<'a> EntryRef<'a> {
         Self { entry, life: PhantomData }
     }
 
-    /// The entry itself, which outlives this borrow only if its table lets it.
+    /// Returns the entry itself, which outlives this borrow only if its table lets it.
     pub(crate) fn entry(&self) -> Entry {
         self.entry
     }
 
-    /// The key.
+    /// Returns the key.
     pub fn key(&self) -> &'a [u8] {
         self.entry.key()
     }
 
-    /// The type of the value.
+    /// Returns the type of the value.
     #[inline]
     pub fn kind(&self) -> Kind {
         self.entry.kind()
@@ -108,7 +108,7 @@ impl<'a> EntryRef<'a> {
         self.entry.is_string()
     }
 
-    /// The collection, if it is of this type.
+    /// Returns the collection, if it is of this type.
     #[inline]
     pub fn collection<C: Collection>(&self) -> Option<C::Ref<'a>> {
         match self.entry.packed() {
@@ -122,7 +122,7 @@ impl<'a> EntryRef<'a> {
         self.entry.object().and_then(|object| object.place_of(member))
     }
 
-    /// Takes a step towards a member; see [`Collection::prefetch`].
+    /// Takes a prefetch step towards a member; see [`Collection::prefetch`].
     pub fn prefetch(&self, place: MemberPlace, step: PrefetchStep) {
         if let Some(object) = self.entry.object() {
             object.prefetch(place, step);
@@ -134,13 +134,13 @@ impl<'a> EntryRef<'a> {
         self.entry.encoding()
     }
 
-    /// The value of a string; of a collection no bytes.
+    /// Returns the value of a string; no bytes for a collection.
     #[inline]
     pub fn value(&self) -> ValueRef<'a> {
         self.entry.value()
     }
 
-    /// Returns the value's own buffer, if it has one (it does above [`INLINE_MAX`] bytes): a large value can leave without
+    /// Returns the value's own buffer, if it has one (above [`INLINE_MAX`] bytes it does): a large value can be sent without
     /// being copied, and keeps its bytes through later writes.
     pub fn shared(&self) -> Option<Arc<Vec<u8>>> {
         self.entry.shared().map(|buffer| Arc::clone(&buffer))
@@ -163,7 +163,7 @@ impl<'a> EntryRef<'a> {
         self.entry.set_clock(clock);
     }
 
-    /// The bytes that the entry takes: its block, its buffer, and its slot in the table.
+    /// Returns the bytes that the entry takes: its block, its buffer, and its slot in the table.
     pub fn memory_usage(&self) -> usize {
         size_of::<u64>() + self.entry.memory()
     }
@@ -172,7 +172,7 @@ impl<'a> EntryRef<'a> {
         self.entry.copy_body()
     }
 
-    /// A copy of value, deadline and clock that belongs to no table. A large string is shared, not copied.
+    /// Returns a copy of value, deadline and clock that belongs to no table. A large string is shared, not copied.
     pub fn detach(&self) -> OwnedEntry {
         OwnedEntry::new(self.entry.copy_body(), self.entry.deadline(), self.entry.clock())
     }
@@ -214,7 +214,7 @@ impl OwnedEntry {
         Self { value, deadline, clock }
     }
 
-    /// The value, its large parts moved out.
+    /// Returns the value as a body, with its large parts moved out.
     pub(crate) fn body(&mut self) -> Body<'_> {
         match &mut self.value {
             OwnedValue::Integer(number) => Body::Integer(*number),
@@ -240,14 +240,14 @@ impl<'a> EntryMut<'a> {
         unsafe { Entry::at(self.slot.address()) }
     }
 
-    /// The entry, to be read.
+    /// Returns the entry, to be read.
     #[inline]
     pub fn view(&self) -> EntryRef<'_> {
         // SAFETY: the entry cannot change while `self` is borrowed.
         unsafe { EntryRef::new(self.entry()) }
     }
 
-    /// The value.
+    /// Returns the value.
     #[inline]
     pub fn value(&self) -> ValueRef<'_> {
         self.entry().value()
@@ -283,7 +283,7 @@ impl<'a> EntryMut<'a> {
         self.assign(Body::Integer(number), deadline, clock)
     }
 
-    /// Replaces a score where it lies: the entry stays where it is.
+    /// Replaces a score in place: the entry does not move.
     ///
     /// # Safety
     /// The value is a number or a score.
@@ -293,8 +293,8 @@ impl<'a> EntryMut<'a> {
         unsafe { self.entry().overwrite_number(score) };
     }
 
-    /// Changes a collection where it lies, or takes a packed one out and puts it back. `scratch` is a buffer to use for
-    /// that. None, and nothing is done, if the value is of another type.
+    /// Changes a collection in place, or takes a packed one out and puts it back. `scratch` is a buffer to use for that.
+    /// Returns none, and changes nothing, if the value is of another type.
     pub(crate) fn update<C: Collection, R>(
         &mut self,
         hash_key: HashKey,
@@ -397,7 +397,7 @@ impl<'a> EntryMut<'a> {
         edit(bytes.expect("an entry that grew in place is an inline string"))
     }
 
-    /// Makes an inline string longer by so many zeros; it may be elsewhere then.
+    /// Makes an inline string longer by so many zeros; the entry may move.
     fn grow_inline(&mut self, extra: usize) -> Entry {
         // SAFETY: the callers have made it an inline string. It is the table's heap; references that were lent are gone while
         // `self` is borrowed, and the slot gets the new address.
@@ -406,7 +406,7 @@ impl<'a> EntryMut<'a> {
         entry
     }
 
-    /// Turns the value into one that can hold `total` bytes: true if that is a shared buffer, false if inline.
+    /// Turns the value into a form that can hold `total` bytes: returns true for a shared buffer, false for an inline string.
     fn make_editable(&mut self, total: usize) -> bool {
         if self.entry().shared().is_some() {
             return true;

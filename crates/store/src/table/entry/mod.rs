@@ -40,11 +40,11 @@ use owned::{SharedRef, shared_bytes};
 
 pub(crate) const HEADER_BYTES: usize = 8;
 pub(crate) const FORM_MASK: u8 = 0b0000_1111;
-/// Differs from that of the table as long as a snapshot has not been given the entry.
+/// The bit that differs from the table's as long as a snapshot still lacks the entry.
 pub(crate) const EPOCH: u8 = 0b0001_0000;
 pub(crate) const HAS_DEADLINE: u8 = 0b0010_0000;
 pub(crate) const HAS_LONG_KEY: u8 = 0b0100_0000;
-/// The block is a cell of the table's heap.
+/// The flag of a block that is a cell of the table's heap.
 pub(crate) const IN_CELL: u8 = 0b1000_0000;
 pub(crate) const LONG_KEY: usize = u16::MAX as usize;
 
@@ -96,7 +96,7 @@ impl Entry {
         self.object_address().map(|address| unsafe { ObjectRef::at(address) })
     }
 
-    /// The form and the bytes of a packed collection in the block, if the value is one.
+    /// Returns the form and the bytes of a packed collection in the block, if the value is one.
     #[inline]
     pub fn packed<'a>(self) -> Option<(Form, &'a [u8])> {
         let header = self.header();
@@ -108,7 +108,7 @@ impl Entry {
         }
     }
 
-    /// The type of the value.
+    /// Returns the type of the value.
     #[inline]
     pub fn kind(self) -> Kind {
         match self.header().form().kind() {
@@ -150,7 +150,7 @@ impl Entry {
         self.tail_behind(self.header())
     }
 
-    /// The tail, of an entry with this header.
+    /// Returns the tail, of an entry with this header.
     #[inline]
     fn tail_behind(self, header: Header) -> NonNull<u8> {
         // SAFETY: the tail follows the key inside the block.
@@ -186,13 +186,13 @@ impl Entry {
         self.header().clock()
     }
 
-    /// The epoch in which the entry was made, or in which a snapshot was given it.
+    /// Returns the epoch in which the entry was made, or in which a snapshot captured it.
     #[inline]
     pub fn epoch(self) -> u8 {
         self.header().epoch()
     }
 
-    /// The bytes of the block.
+    /// Returns the bytes of the block.
     ///
     /// # Safety
     /// Nothing of the entry is changed while the result is used, not even its clock or its epoch.
@@ -201,7 +201,7 @@ impl Entry {
         unsafe { std::slice::from_raw_parts(self.0.as_ptr(), self.size()) }
     }
 
-    /// The value of a string; of a collection no bytes.
+    /// Returns the value of a string; no bytes for a collection.
     #[inline]
     pub fn value<'a>(self) -> ValueRef<'a> {
         let header = self.header();
@@ -222,8 +222,8 @@ impl Entry {
         }
     }
 
-    /// The value in the shape in which it could be stored again; a shared buffer is counted once more, and a collection
-    /// outside of the block is copied.
+    /// Returns the value in the shape in which it could be stored again; a shared buffer is counted once more, and a
+    /// collection outside of the block is copied.
     pub fn copy_body<'a>(self) -> Body<'a> {
         match (self.shared(), self.object()) {
             (Some(buffer), _) => Body::Shared(Arc::clone(&buffer)),
@@ -232,7 +232,7 @@ impl Entry {
         }
     }
 
-    /// The value of an entry that owns nothing outside of its block.
+    /// Returns the value of an entry that owns nothing outside of its block.
     fn inline_body<'a>(self) -> Body<'a> {
         if let Some((form, bytes)) = self.packed() {
             return Body::Packed(form, bytes);
@@ -260,7 +260,7 @@ impl Entry {
         }
     }
 
-    /// The flags that the entry's slot carries.
+    /// Returns the flags that the entry's slot carries.
     #[inline]
     pub fn slot_flags(self) -> u64 {
         let (header, size) = (self.header(), self.size());
@@ -287,7 +287,7 @@ impl Entry {
 pub(crate) struct Header(pub u64);
 
 impl Header {
-    /// The header of an entry with these parts; a member has a key of at most [`MEMBER_MAX`] bytes and no deadline.
+    /// Returns the header of an entry with these parts; a member has a key of at most [`MEMBER_MAX`] bytes and no deadline.
     pub fn new(form: Form, clock: u32, deadline: bool, key_len: usize, tail_len: usize) -> Self {
         if matches!(form, Form::Member | Form::Scored) {
             return Self(form as u64 | (key_len as u64) << 8);
@@ -297,12 +297,12 @@ impl Header {
         Self(u64::from(form as u8 | flags) | u64::from(clock & 0xff_ffff) << 8 | key << 32 | (tail_len as u64) << 48)
     }
 
-    /// The header of an entry of this epoch in a block of this kind.
+    /// Returns the header of an entry of this epoch in a block of this kind.
     pub fn placed(self, is_cell: bool, epoch: u8) -> Self {
         Self(self.0 | u64::from(epoch) | if is_cell { u64::from(IN_CELL) } else { 0 })
     }
 
-    /// The epoch: [`EPOCH`] or 0.
+    /// Returns the epoch: [`EPOCH`] or 0.
     #[inline]
     pub fn epoch(self) -> u8 {
         self.0 as u8 & EPOCH
@@ -345,19 +345,19 @@ impl Header {
         if self.is_member() { member_tail_len(self.form()) } else { (self.0 >> 48) as usize }
     }
 
-    /// The length of the key, unless it is a long one.
+    /// Returns the length of the key, unless it is a long one.
     #[inline]
     pub fn key_len(self) -> usize {
         if self.is_member() { (self.0 >> 8) as usize & MEMBER_MAX } else { (self.0 >> 32) as usize & LONG_KEY }
     }
 
-    /// The access clock; 0 where there is none.
+    /// Returns the access clock; 0 where there is none.
     #[inline]
     pub fn clock(self) -> u32 {
         if self.is_member() { 0 } else { (self.0 >> 8) as u32 & 0xff_ffff }
     }
 
-    /// The bytes before the key.
+    /// Returns the number of bytes before the key.
     #[inline]
     pub fn key_offset(self) -> usize {
         if self.is_member() {
@@ -367,13 +367,13 @@ impl Header {
     }
 }
 
-/// The bytes behind the key of a member.
+/// Returns the number of bytes behind the key of a member.
 #[inline]
 fn member_tail_len(form: Form) -> usize {
     if form == Form::Scored { 8 } else { 0 }
 }
 
-/// The size of an entry with these parts.
+/// Returns the size of an entry with these parts, in bytes.
 pub(crate) fn entry_bytes(form: Form, deadline: bool, key_len: usize, tail_len: usize) -> usize {
     if matches!(form, Form::Member | Form::Scored) {
         return MEMBER_HEADER_BYTES + key_len + tail_len;

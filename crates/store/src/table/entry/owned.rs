@@ -1,5 +1,5 @@
-//! Memory that an entry owns outside of its block: a long string's buffer, or a collection. Taken out of an entry, it goes to
-//! another or is freed, on any thread.
+//! The memory that an entry owns outside of its block: a long string's buffer, or a collection. After it is taken out of an
+//! entry, it goes to another entry or is freed, on any thread.
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -21,7 +21,8 @@ pub(crate) enum Outside {
     Object(Object),
 }
 
-/// A buffer that an entry owns, lent: it can be read and counted once more, and the entry's own count stays.
+/// A buffer that an entry owns, lent: it can be read, and its reference count raised, while the entry keeps its own
+/// reference.
 pub(crate) struct SharedRef<'a>(ManuallyDrop<Arc<Vec<u8>>>, PhantomData<&'a Arc<Vec<u8>>>);
 
 impl SharedRef<'_> {
@@ -34,10 +35,10 @@ impl SharedRef<'_> {
         Self(ManuallyDrop::new(buffer), PhantomData)
     }
 
-    /// Takes the count that was lent.
+    /// Takes over the reference that was lent.
     ///
     /// # Safety
-    /// The former owner gives up the count, and reads the address no more.
+    /// The former owner gives up its reference, and reads the address no more.
     #[inline]
     pub(super) unsafe fn take(self) -> Arc<Vec<u8>> {
         ManuallyDrop::into_inner(self.0)
@@ -53,7 +54,7 @@ impl Deref for SharedRef<'_> {
     }
 }
 
-/// The bytes that a shared buffer takes.
+/// Returns the bytes that a shared buffer takes.
 pub(crate) fn shared_bytes(buffer: &Arc<Vec<u8>>) -> usize {
     block_bytes(SHARED_BYTES) + block_bytes(buffer.capacity())
 }

@@ -21,7 +21,8 @@ use std::sync::Arc;
 /// The number of fields for each millisecond between two sweeps of a hash, so that sweeps take some two percent of the time.
 const FIELDS_PER_MS_OF_REST: usize = 400;
 
-/// Shorter integers are kept as their digits, which take less than eight bytes.
+/// The length from which on integers are stored as numbers; shorter ones are kept as their digits, which take less than eight
+/// bytes.
 const DIGITS_MAX: usize = 8;
 
 /// A cursor is the upper 48 bits of a hash: the boundaries between buckets never need more.
@@ -118,7 +119,7 @@ impl Fields {
         }
     }
 
-    /// A field has been given this deadline.
+    /// Notes that a field has been given this deadline.
     fn note(&mut self, deadline: Option<i64>) {
         if deadline.is_some() {
             self.due_ms = earlier(self.due_ms, deadline);

@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// The most bytes in which fields stay packed that are not small by the limits.
 const WIDE_BYTES_MAX: usize = 4096;
 
-/// Blind guesses at a random field that is not over, before one is sought.
+/// The number of random fields that are tried before a field that has not expired is searched for.
 const RANDOM_TRIES: u64 = 100;
 
 /// The limits up to which Redis calls a hash small.
@@ -187,8 +187,8 @@ impl Map {
         }
     }
 
-    /// Adds a field without a deadline, which should not be there; false if it is seen to be. While the hash is packed it is not
-    /// looked for: when all fields have been added, [`Map::is_distinct`] says whether any is there twice.
+    /// Adds a field without a deadline; returns false if it is known to exist. While the hash is packed the field is not
+    /// searched for: when all fields have been added, [`Map::is_distinct`] says whether any is there twice.
     pub(crate) fn add(&mut self, field: &[u8], value: &[u8], limits: MapLimits) -> bool {
         if let Inner::Packed(small) = &mut self.inner {
             let bytes = small.pack.as_bytes().len() + field.len() + value.len();

@@ -16,7 +16,7 @@ use crate::value::{Deadline, Encoding, ValueRef, is_expired};
 pub(crate) struct Shape {
     /// True if each field has a third element, its deadline.
     pub timed: bool,
-    /// The hash has outgrown the limits for packing: it is called a table and stays packed to save memory.
+    /// True if the hash has outgrown the limits for packing: it is called a table and stays packed to save memory.
     pub wide: bool,
 }
 
@@ -49,7 +49,7 @@ impl Shape {
         }
     }
 
-    /// Elements a field.
+    /// Returns the number of elements for each field.
     pub(super) fn stride(self) -> usize {
         if self.timed { 3 } else { 2 }
     }

@@ -42,21 +42,21 @@ const ZEROS_MAX: usize = 64;
 const VALUES_MAX: usize = 4;
 const SPARSE_VALUE_MAX: u8 = 32;
 
-/// Runs that are looked at, from the one before a change on, to join equal neighbours.
+/// The number of runs, from the one before a change on, in which equal neighbours are joined.
 const JOINED_RUNS: usize = 5;
 
-/// Runs that do not cover all registers, or more.
+/// The error of runs that cover fewer or more registers than there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Corrupt;
 
 /// Equal registers of a sparse HyperLogLog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Run {
-    /// So many zeros, in one byte.
+    /// This many registers of zero, in one byte.
     Zeros(usize),
-    /// So many zeros, in two bytes.
+    /// This many registers of zero, in two bytes.
     ManyZeros(usize),
-    /// A value, and so many registers that have it.
+    /// A value, and the number of registers that have it.
     Values(u8, usize),
 }
 
@@ -162,7 +162,7 @@ impl<'a> SketchRef<'a> {
         })
     }
 
-    /// Shows all registers, equal neighbours together where they are a run: the first index, the value, how many.
+    /// Shows all registers, equal neighbours together if they are a run: the first index, the value, the number.
     fn for_each(self, mut show: impl FnMut(usize, u8, usize)) -> Result<(), Corrupt> {
         if self.is_dense() {
             dense_registers(&self.bytes[HEADER_BYTES..]).enumerate().for_each(|(index, value)| show(index, value, 1));
@@ -291,15 +291,15 @@ impl Sketch {
         Ok(())
     }
 
-    /// Says that the last count is stale.
+    /// Marks the stored count as stale.
     pub fn forget_count(&mut self) {
         self.bytes[CACHE + 7] |= STALE;
     }
 
-    /// Gives each register six bits; returns whether they were runs.
+    /// Makes the HyperLogLog dense: gives each register six bits. Returns whether it was sparse.
     ///
     /// # Errors
-    /// As [`Sketch::add`].
+    /// Those of [`Sketch::add`].
     pub fn make_dense(&mut self) -> Result<bool, Corrupt> {
         if self.as_ref().is_dense() {
             return Ok(false);

@@ -11,7 +11,7 @@ use super::node::Node;
 use crate::value::capture::open_value::OpenValue;
 use crate::value::capture::source::Budget;
 
-/// Stands in the place of a pack that is not pending.
+/// The mark that stands in the place of a pack that is not pending.
 const CAPTURED: u32 = u32::MAX;
 
 /// The state of the capture of one list.

@@ -31,9 +31,10 @@ pub enum End {
 #[derive(Default)]
 pub struct Chain {
     nodes: Nodes,
-    /// As the last growth was told: so many nodes at each end stay as they are, others are compressed. 0: all stay.
+    /// The number of nodes at each end that stay uncompressed, by the limit of the last growth. If it is 0, no node is
+    /// compressed.
     depth: usize,
-    /// Counts the compressed nodes that readers have unpacked.
+    /// The number of compressed nodes that readers have unpacked.
     opened: Opened,
 }
 
@@ -52,7 +53,7 @@ pub(crate) struct ElementIndex {
 }
 
 impl Chain {
-    /// A chain of the elements of one pack.
+    /// Makes a chain of the elements of one pack.
     pub(crate) fn from_pack(pack: Pack) -> Self {
         let mut chain = Self::default();
         if !pack.is_empty() {
@@ -61,13 +62,13 @@ impl Chain {
         chain
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.nodes.elements()
     }
 
-    /// The bytes that it owns.
+    /// Returns the bytes that the chain owns.
     pub(crate) fn memory(&self) -> usize {
         self.nodes.memory()
     }
@@ -87,12 +88,12 @@ impl Chain {
         self.nodes.capture_more(budget);
     }
 
-    /// The packs in order, for files and for peers.
+    /// Returns an iterator over the packs in order, for files and for peers.
     pub(crate) fn packs(&self) -> impl ExactSizeIterator<Item = Packed<'_>> {
         self.nodes.iter().map(|node| node.as_packed())
     }
 
-    /// The only pack, if there is just one.
+    /// Returns the only pack, if there is just one.
     pub(crate) fn only_pack(&self) -> Option<Packed<'_>> {
         match self.nodes.len() {
             1 => self.nodes.front().map(|node| node.as_packed()),
@@ -141,13 +142,13 @@ impl Chain {
         }
     }
 
-    /// The first element.
+    /// Returns the first element.
     #[inline]
     pub(crate) fn first(&self) -> Option<ValueRef<'_>> {
         self.nodes.front()?.as_packed().first()
     }
 
-    /// The last element.
+    /// Returns the last element.
     #[inline]
     pub(crate) fn last(&self) -> Option<ValueRef<'_>> {
         self.nodes.back()?.as_packed().last()
@@ -202,7 +203,7 @@ impl Chain {
         Some(ElementIndex { node, offset })
     }
 
-    /// The node of the element at `index`, and its index there.
+    /// Returns the index of the node with the element at `index`, and the element's index in that node.
     fn node_of(&self, index: usize) -> Option<(usize, usize)> {
         if index >= self.len() {
             return None;
@@ -227,7 +228,7 @@ impl Chain {
         None
     }
 
-    /// The elements from the one at `index` to the last.
+    /// Returns the elements from the one at `index` to the last.
     pub(crate) fn iter_from(&self, index: usize) -> Items<'_> {
         let Some((node, within)) = self.node_of(index) else { return Items::of(Packed::EMPTY.iter()) };
         let packed = self.nodes[node].as_packed();
@@ -235,7 +236,7 @@ impl Chain {
         Items::new(here, self.nodes.range(node + 1..))
     }
 
-    /// The elements from the one at `index` back to the first.
+    /// Returns the elements from the one at `index` back to the first.
     pub(crate) fn iter_back_from(&self, index: usize) -> ItemsBack<'_> {
         let Some((node, within)) = self.node_of(index) else { return ItemsBack::of(Packed::EMPTY.iter()) };
         let packed = self.nodes[node].as_packed();
@@ -254,13 +255,13 @@ impl Chain {
         })
     }
 
-    /// The place behind an element.
+    /// Returns the place behind an element.
     pub(crate) fn behind(&self, place: ElementIndex) -> ElementIndex {
         ElementIndex { offset: self.nodes[place.node].as_packed().after(place.offset), ..place }
     }
 
-    /// Puts `value` in the place of an element. A large one gets a pack of its own; another one stays where it is, even
-    /// beyond the limit.
+    /// Replaces an element by `value`. A large value gets a pack of its own; another value stays in the pack, even beyond the
+    /// limit.
     pub(crate) fn replace(&mut self, place: ElementIndex, value: ValueRef<'_>, limit: ListLimit) {
         self.put(place, value, limit);
         self.compress_all(limit);
@@ -344,7 +345,7 @@ impl Chain {
         self.join(node, limit);
     }
 
-    /// Joins a node with the next one if they fit into one; whether they did.
+    /// Joins a node with the next one if they fit into one; returns whether they did.
     fn join(&mut self, node: usize, limit: ListLimit) -> bool {
         let (Some(one), Some(next)) = (self.nodes.get(node), self.nodes.get(node + 1)) else { return false };
         if one.is_alone(limit) || next.is_alone(limit) {
@@ -359,7 +360,7 @@ impl Chain {
         fits
     }
 
-    /// Removes up to `count` elements equal to `value` from the front on; says how many there were.
+    /// Removes up to `count` elements equal to `value` from the front on; returns the number removed.
     pub(crate) fn remove(&mut self, value: ValueRef<'_>, count: usize) -> usize {
         let mut removed = 0;
         for node in 0..self.nodes.len() {
@@ -371,7 +372,7 @@ impl Chain {
         removed
     }
 
-    /// Removes up to `count` elements equal to `value` from the back on; says how many there were.
+    /// Removes up to `count` elements equal to `value` from the back on; returns the number removed.
     pub(crate) fn remove_back(&mut self, value: ValueRef<'_>, count: usize) -> usize {
         let mut removed = 0;
         for node in (0..self.nodes.len()).rev() {
@@ -402,7 +403,7 @@ impl Chain {
         node
     }
 
-    /// Compresses all that lies deep enough, after a change in the middle.
+    /// Compresses all nodes that lie deep enough, after a change in the middle.
     pub(crate) fn compress_all(&mut self, limit: ListLimit) {
         self.depth = limit.compress_depth();
         if self.depth > 0 {
@@ -411,7 +412,7 @@ impl Chain {
         }
     }
 
-    /// Compresses the node that has come to lie deep enough by a new one at this end.
+    /// Compresses the node that now lies deep enough because a node was added at this end.
     fn compress_near(&mut self, end: End, limit: ListLimit) {
         if self.depth != limit.compress_depth() {
             return self.compress_all(limit);
@@ -437,11 +438,11 @@ impl Chain {
             self.nodes.reform(step, Node::close);
             self.nodes.reform(behind, Node::close);
         }
-        // The others were removed with their nodes.
+        // The remaining unpacked forms were removed with their nodes.
         self.opened.store(0, Ordering::Relaxed);
     }
 
-    /// Unpacks nodes that have come near an end for good.
+    /// Unpacks the nodes that are now near an end, for good.
     fn decompress_ends(&mut self) {
         let ends = [self.depth.checked_sub(1), self.nodes.len().checked_sub(self.depth)];
         for node in ends.into_iter().flatten() {

@@ -21,7 +21,7 @@ impl<'a> Items<'a> {
         Self { here, nodes }
     }
 
-    /// The elements of one pack.
+    /// Returns an iterator over the elements of one pack.
     pub(crate) fn of(here: Elements<'a>) -> Self {
         Self { here, nodes: vec_deque::Iter::default() }
     }
@@ -54,7 +54,7 @@ impl<'a> ItemsBack<'a> {
         Self { here, nodes }
     }
 
-    /// The elements of one pack.
+    /// Returns an iterator over the elements of one pack, backwards.
     pub(crate) fn of(here: Elements<'a>) -> Self {
         Self { here, nodes: vec_deque::Iter::default() }
     }

@@ -12,7 +12,7 @@ pub struct ListLimit {
     bytes: usize,
     count: Option<usize>,
     compress_depth: usize,
-    /// Elements of so many bytes have a pack of their own, if that is not said by `bytes`.
+    /// The size in bytes from which an element has a pack of its own, if it is not `bytes`.
     alone_from: Option<usize>,
 }
 
@@ -32,12 +32,12 @@ impl ListLimit {
         Self { bytes, count, compress_depth: 0, alone_from: None }
     }
 
-    /// With packs compressed that have so many on both sides of them, the option `list-compress-depth`; 0 for none.
+    /// Sets the number of packs at each end that stay uncompressed (`list-compress-depth`); with 0 no pack is compressed.
     pub fn compressed_beyond(self, depth: usize) -> Self {
         Self { compress_depth: depth, ..self }
     }
 
-    /// With a pack of its own for each element of at least so many bytes, instead of where the pack's limit is.
+    /// Sets the size in bytes from which an element has a pack of its own, instead of the pack's limit.
     pub fn alone_from(self, bytes: usize) -> Self {
         Self { alone_from: Some(bytes), ..self }
     }

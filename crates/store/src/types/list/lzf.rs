@@ -26,7 +26,7 @@ pub struct Packer {
     base: u32,
 }
 
-/// The compressed form of `bytes`; None if it would not be at least four bytes shorter.
+/// Returns the compressed form of `bytes`; None if it would not be at least four bytes shorter.
 pub fn pack(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     Packer::default().pack(bytes, &mut out).then_some(out)
@@ -63,8 +63,8 @@ impl Packer {
         out.len() <= room
     }
 
-    /// The place of the first byte of a string of this length, with a table that has nothing above it; None for a string
-    /// that is longer than places can say.
+    /// Returns the place of the first byte of a string of this length, and prepares the table: no place in it is above this
+    /// one. Returns none for a string that is longer than places can count.
     fn begin(&mut self, length: usize) -> Option<u32> {
         // Place 0 is that of an empty table.
         let length = u32::try_from(length).ok().filter(|&length| length < u32::MAX)?;
@@ -79,7 +79,7 @@ impl Packer {
     }
 }
 
-/// Three bytes as a number; None where there are not at least four, so that they can be read at once.
+/// Returns three bytes as a number; none if fewer than four are left, so that they can be read at once.
 #[inline]
 fn triple_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..at + 4)?.first_chunk().map(|four| u32::from_le_bytes(*four) & 0xff_ffff)
@@ -101,7 +101,7 @@ fn push_reference(out: &mut Vec<u8>, length: usize, distance: usize) {
     out.push(distance as u8);
 }
 
-/// The `len` bytes that were compressed to `packed`; None if it is not the compressed form of so many.
+/// Returns the `len` bytes that were compressed to `packed`; None if it is not the compressed form of so many.
 pub fn unpack(packed: &[u8], len: usize) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     unpack_onto(packed, len, &mut out).then_some(out)
@@ -141,7 +141,7 @@ fn unpack_step<'a>(packed: &'a [u8], begin: usize, out: &mut Vec<u8>) -> Option<
     Some(rest)
 }
 
-/// Appends `length` bytes of those from `start` on, which may reach into the appended bytes.
+/// Appends `length` bytes from `start` on, which may reach into the appended bytes.
 fn push_again(out: &mut Vec<u8>, start: usize, mut length: usize) {
     while length > 0 {
         let step = length.min(out.len() - start);
@@ -178,7 +178,7 @@ mod tests {
     fn what_an_earlier_string_has_left_is_no_match() {
         let (mut packer, mut out) = (Packer::default(), Vec::new());
         let strings = [b"abcdefgh".repeat(9), b"hgfedcba".repeat(9), b"abcdefghijklmnopqrstuvwxyz".to_vec()];
-        // The second time around the places are at their end, and the table is emptied.
+        // In the second round the places reach their end, and the table is emptied.
         for round in 0..6 {
             if round == 3 {
                 packer.base = u32::MAX - 100;

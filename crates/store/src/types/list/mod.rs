@@ -47,7 +47,7 @@ pub enum ListRef<'a> {
 }
 
 impl List {
-    /// A list of these packs, as a file has them: packed if it may be.
+    /// Makes a list of these packs, as a file has them: packed if the limit allows it.
     pub(crate) fn from_packs(packs: impl IntoIterator<Item = Pack>, limit: ListLimit) -> Self {
         let mut chain = Chain::default();
         packs.into_iter().filter(|pack| !pack.is_empty()).for_each(|pack| chain.push_pack(pack));
@@ -57,7 +57,7 @@ impl List {
         list
     }
 
-    /// A list of these elements.
+    /// Makes a list of these elements.
     pub fn collect<'v, V: Into<ValueRef<'v>>>(elements: impl Iterator<Item = V>, limit: ListLimit) -> Self {
         let mut list = Self::Packed(Pack::with_room_behind(FIRST_BYTES));
         for element in elements {
@@ -146,7 +146,8 @@ impl List {
         true
     }
 
-    /// Puts `value` beside the first element equal to `pivot`: in front of it, or behind it. False if there is none.
+    /// Inserts `value` beside the first element equal to `pivot`: in front of it, or behind it. Returns false if there is no
+    /// such element.
     pub fn insert(&mut self, pivot: ValueRef<'_>, side: End, value: ValueRef<'_>, limit: ListLimit) -> bool {
         match self {
             Self::Packed(pack) => {
@@ -164,7 +165,7 @@ impl List {
         true
     }
 
-    /// Removes up to `count` elements equal to `value`, beginning at one end; says how many there were.
+    /// Removes up to `count` elements equal to `value`, beginning at one end; returns the number removed.
     pub fn remove<'v>(&mut self, end: End, value: impl Into<ValueRef<'v>>, count: usize) -> usize {
         let value = value.into();
         match (self, end) {
@@ -202,7 +203,7 @@ impl List {
 }
 
 impl<'a> ListRef<'a> {
-    /// The number of elements.
+    /// Returns the number of elements.
     #[inline]
     pub fn len(self) -> usize {
         match self {
@@ -217,7 +218,7 @@ impl<'a> ListRef<'a> {
         self.len() == 0
     }
 
-    /// The element at one end.
+    /// Returns the element at one end.
     #[inline]
     pub fn end(self, end: End) -> Option<ValueRef<'a>> {
         match (self, end) {
@@ -228,7 +229,7 @@ impl<'a> ListRef<'a> {
         }
     }
 
-    /// The element at `index`.
+    /// Returns the element at `index`.
     pub fn get(self, index: usize) -> Option<ValueRef<'a>> {
         self.iter_from(index).next()
     }
@@ -238,7 +239,7 @@ impl<'a> ListRef<'a> {
         self.iter_from(0)
     }
 
-    /// The elements from the one at `index` to the last.
+    /// Returns the elements from the one at `index` to the last.
     pub fn iter_from(self, index: usize) -> Items<'a> {
         match self {
             Self::Chain(chain) => chain.iter_from(index),
@@ -249,7 +250,7 @@ impl<'a> ListRef<'a> {
         }
     }
 
-    /// The elements from the one at `index` back to the first.
+    /// Returns the elements from the one at `index` back to the first.
     pub fn iter_back_from(self, index: usize) -> ItemsBack<'a> {
         match self {
             Self::Chain(chain) => chain.iter_back_from(index),
@@ -260,7 +261,7 @@ impl<'a> ListRef<'a> {
         }
     }
 
-    /// The packs in order, for files and for peers; their number first.
+    /// Returns the packs in order, for files and for peers; their number first.
     pub fn packs(self) -> (usize, impl Iterator<Item = Packed<'a>>) {
         let (packed, chain) = match self {
             Self::Packed(packed) => (Some(packed), None),

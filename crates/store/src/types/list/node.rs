@@ -35,7 +35,7 @@ enum Rest {
     Unknown,
     /// The compressed form would not be smaller.
     Useless,
-    /// This is it.
+    /// The compressed form.
     Compressed(Box<Compressed>),
 }
 
@@ -66,7 +66,7 @@ impl Node {
         Self { pack, count, rest: Rest::Unknown }
     }
 
-    /// Returns a copy for another list, closed.
+    /// Returns a copy for another list, without the unpacked form.
     pub(crate) fn copy(&self, opened: &Opened) -> Self {
         let rest = match &self.rest {
             Rest::Unknown => Rest::Unknown,
@@ -80,7 +80,7 @@ impl Node {
         Self { pack: self.pack.clone(), count: self.count, rest }
     }
 
-    /// The bytes as they lie, compressed or not.
+    /// Returns the bytes as they are stored, compressed or not.
     pub(crate) fn to_part(&self) -> Part {
         match &self.rest {
             Rest::Compressed(compressed) => Part { bytes: compressed.bytes.clone(), unpacked_len: compressed.len },
@@ -88,13 +88,13 @@ impl Node {
         }
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     #[inline]
     pub(crate) fn count(&self) -> usize {
         self.count
     }
 
-    /// The elements.
+    /// Returns the elements.
     #[inline]
     pub(crate) fn as_packed(&self) -> Packed<'_> {
         match &self.rest {
@@ -103,7 +103,7 @@ impl Node {
         }
     }
 
-    /// Returns the bytes that it has allocated, without those of unpacked forms for readers.
+    /// Returns the bytes that the node has allocated, without those of unpacked forms for readers.
     #[inline]
     pub(crate) fn memory_bytes(&self) -> usize {
         let compressed = match &self.rest {
@@ -122,7 +122,7 @@ impl Node {
         result
     }
 
-    /// The elements alone.
+    /// Returns the elements as a pack.
     pub(crate) fn into_pack(mut self) -> Pack {
         self.decompress();
         self.pack
@@ -169,7 +169,7 @@ impl Node {
         }
     }
 
-    /// Keeps the elements as they are.
+    /// Unpacks the elements for good.
     #[inline]
     pub(crate) fn decompress(&mut self) {
         if !matches!(self.rest, Rest::Unknown) {

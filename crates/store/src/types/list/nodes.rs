@@ -1,8 +1,8 @@
-//! The packs of a long list, behind one door.
+//! The packs of a long list; all changes of a pack go through this file.
 //!
-//! A pack comes, changes and goes here alone: so the sums are always those of the packs, and a snapshot that lacks a pack
-//! gets it before the change. To look at them is free to all of `chain`. Under the shard's lock, or on the snapshot's thread when
-//! the store has let go of the list.
+//! A pack is added, changed and removed here only. So the sums are always those of the packs, and a snapshot that lacks a
+//! pack gets it before the change. All of `chain` may read the packs. Under the shard's lock, or on the snapshot's thread
+//! when the store has released the list.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -19,11 +19,11 @@ use crate::value::capture::source::{Budget, CaptureSource};
 #[derive(Default)]
 pub(super) struct Nodes {
     nodes: VecDeque<Node>,
-    /// The elements of all packs.
+    /// The number of elements in all packs.
     elements: usize,
     /// The bytes that the packs have allocated.
     pack_bytes: usize,
-    /// The packs that a snapshot still lacks, while it does.
+    /// The before-images that a snapshot still lacks, while it does.
     before_images: Option<Box<BeforeImages>>,
 }
 
@@ -46,13 +46,13 @@ impl FromIterator<Node> for Nodes {
 }
 
 impl Nodes {
-    /// The elements of all packs.
+    /// Returns the number of elements in all packs.
     #[inline]
     pub fn elements(&self) -> usize {
         self.elements
     }
 
-    /// The bytes that they take.
+    /// Returns the bytes that the packs take.
     pub fn memory(&self) -> usize {
         self.nodes.capacity() * size_of::<Node>() + self.pack_bytes
     }
@@ -69,7 +69,7 @@ impl Nodes {
         result
     }
 
-    /// Keeps the elements of a pack in another way. They stay the same, so no capture is needed.
+    /// Changes the form of a pack. The elements stay the same, so no capture is needed.
     pub fn reform(&mut self, at: usize, change: impl FnOnce(&mut Node)) {
         let node = &mut self.nodes[at];
         let bytes = node.memory_bytes();
@@ -77,7 +77,7 @@ impl Nodes {
         self.pack_bytes = self.pack_bytes - bytes + node.memory_bytes();
     }
 
-    /// Adds a pack, which has this place afterwards.
+    /// Adds a pack at this place.
     pub fn insert(&mut self, at: usize, pack: Pack) {
         let node = Node::new(pack);
         self.elements += node.count();
@@ -88,7 +88,7 @@ impl Nodes {
         }
     }
 
-    /// Takes a pack out, which is there.
+    /// Takes out the pack at this place.
     pub fn remove(&mut self, at: usize) -> Node {
         self.capture(at);
         let node = self.nodes.remove(at).expect("the caller has just seen the node");
@@ -118,7 +118,7 @@ impl Nodes {
     }
 }
 
-/// Capture for a snapshot.
+/// The capture for a snapshot.
 impl Nodes {
     /// Marks all packs as pending for the opened value.
     pub fn begin_capture(&mut self, open_value: &Arc<OpenValue>) {

@@ -103,7 +103,7 @@ impl<'a> Integers<'a> {
         self.search(number).is_ok()
     }
 
-    /// Returns the index of `number`, or the one where it would be.
+    /// Returns the index of `number`, or the index at which it would be inserted.
     fn search(self, number: i64) -> Result<usize, usize> {
         let (mut low, mut high, width) = (0, self.len(), self.width());
         while low < high {
@@ -122,7 +122,7 @@ impl<'a> Integers<'a> {
         let (width, count) = (redis_width(self.width()), self.len());
         let mut out = Vec::with_capacity(REDIS_HEADER_BYTES + count * width);
         out.extend_from_slice(&(width as u32).to_le_bytes());
-        // Redis counts in 32 bits, and a set is a table long before.
+        // Redis counts in 32 bits; a set becomes a table long before that.
         out.extend_from_slice(&u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes());
         self.iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()[..width]));
         out
@@ -167,7 +167,8 @@ impl IntegerSet {
         if !numbers.iter().is_sorted_by(|one, next| one < next) {
             return None;
         }
-        // As narrow as the numbers are, and yet of a width that is this one in Redis: it may have had a wider number.
+        // The width is the narrowest one that the numbers need and that Redis stores with this width: the set may have had a
+        // wider number.
         let narrow = (numbers.needed_width()..=width).find(|&narrow| redis_width(narrow) == width)?;
         Some(Self::with_width(narrow, numbers.iter()))
     }

@@ -231,7 +231,7 @@ impl Set {
                 if pack.as_packed().find(member, 0).is_some() {
                     return false;
                 }
-                // In Redis each has its length behind it.
+                // In Redis each element has its length behind it.
                 let is_small = pack.len() < limits.packed_max
                     && member.len() <= limits.packed_value_max
                     && pack.as_bytes().len() + pack.len() + member.len() <= PACKED_BYTES_MAX;
@@ -293,7 +293,7 @@ impl Set {
         }
     }
 
-    /// Makes a small set of nothing but integers a run of integers, if the limits allow it.
+    /// Makes a small set of integers only a run of integers, if the limits allow it.
     pub fn compact_integers(&mut self, limits: &SetLimits) {
         let shown = self.as_ref();
         if matches!(shown.0, Shown::Integers(_)) || shown.len() > limits.integers_max() {
@@ -362,7 +362,7 @@ impl<'a> SetRef<'a> {
         }
     }
 
-    /// Returns how it is kept, as OBJECT ENCODING names it.
+    /// Returns the encoding, as OBJECT ENCODING names it.
     pub fn encoding(self) -> Encoding {
         match self.0 {
             Shown::Integers(_) => Encoding::Intset,

@@ -8,21 +8,21 @@ use super::leaf::{LEAF_MAX, Leaf, Member, Target};
 /// The most children of a branch.
 const FANOUT: usize = 64;
 
-/// A leaf with at most so many members takes some of a full neighbour's.
+/// The number of members up to which a leaf takes some of a full neighbour's.
 const NEIGHBOUR_MAX: usize = LEAF_MAX / 8 * 7;
 
 /// An inner node.
 pub(crate) struct Branch {
-    /// Members below.
+    /// The number of members below.
     pub len: usize,
     /// The least score of each child, as an integer.
     scores: Vec<u64>,
-    /// The member that has it.
+    /// The first member of each child, which has that score.
     firsts: Vec<Member>,
     pub below: Below,
 }
 
-/// The children of a branch, all of a kind.
+/// The children of a branch: leaves only, or branches only.
 pub(crate) enum Below {
     Leaves(Vec<Leaf>),
     Branches(Vec<Branch>),
@@ -203,7 +203,7 @@ impl Branch {
         self.firsts.insert(at, first);
     }
 
-    /// Says again which member of a child is the first.
+    /// Updates the record of a child's first member.
     #[inline]
     fn refresh_first(&mut self, at: usize) {
         let (score, first) = match &self.below {
@@ -261,7 +261,7 @@ impl Branch {
         is_found
     }
 
-    /// Takes members out of one leaf, from the one at rank `start` on and at most `count`; says how many.
+    /// Takes members out of one leaf, from the one at rank `start` on and at most `count`; returns their number.
     pub fn cut(&mut self, start: usize, count: usize, show: &mut dyn FnMut(Member), bytes: &mut usize) -> usize {
         *bytes -= self.own_bytes();
         let (mut at, mut start) = (0, start);
@@ -284,7 +284,8 @@ impl Branch {
         removed
     }
 
-    /// Sees to a child that has lost members: it goes if it is empty, and is joined with a neighbour if both are small.
+    /// Repairs the tree around a child that has lost members: an empty child is removed, and a small one is joined with a
+    /// small neighbour.
     fn mend(&mut self, at: usize, bytes: &mut usize) {
         if self.child_len(at) == 0 {
             return self.drop_child(at, bytes);
@@ -371,7 +372,7 @@ impl Branch {
     }
 }
 
-/// Room for one more, and a few beyond: branches are many, and would be half empty if they doubled.
+/// Makes room for one more child, and a few beyond: there are many branches, and doubling would leave them half empty.
 fn make_room<T>(children: &mut Vec<T>) {
     if children.len() == children.capacity() {
         children.reserve_exact(8);

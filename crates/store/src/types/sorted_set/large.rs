@@ -69,7 +69,7 @@ impl Ranked {
         self.table.find(self.table.position(name), name).map(|entry| score_of(&entry))
     }
 
-    /// Gives a member a score; returns the one from before.
+    /// Gives a member a score; returns its former score.
     pub fn set(&mut self, name: &[u8], score: f64) -> Option<f64> {
         let Self { table, order } = self;
         let position = table.position(name);

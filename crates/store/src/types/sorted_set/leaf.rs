@@ -28,7 +28,7 @@ const LINE: usize = 8;
 const ADDRESS_BITS: u32 = 48;
 const GRADE_MAX: u64 = 0xffff;
 
-/// A scale of which the scores fill less than this is laid anew.
+/// The number of grades that the scores must span; if they span fewer, the scale is laid anew.
 const GRADES_MIN: u64 = 1024;
 
 /// A member of a sorted set: an entry that lives, with the bits of its score as its value.
@@ -147,7 +147,7 @@ impl Link {
 /// Entries of a sorted set side by side, in order.
 pub(crate) struct Leaf {
     links: Vec<Link>,
-    /// The score of grade 0, as `sortable` gives it; a grade is two to the power of `shift` of them.
+    /// The score of grade 0, as `sortable` gives it; a grade is two to the power of `shift` such scores wide.
     base: u64,
     shift: u8,
 }
@@ -220,7 +220,7 @@ impl Leaf {
         self.links.insert(index, link);
     }
 
-    /// Takes up to `count` members from `index` on out and shows them; says how many.
+    /// Takes up to `count` members from `index` on out and shows them; returns their number.
     pub fn remove(&mut self, index: usize, count: usize, show: &mut dyn FnMut(Member)) -> usize {
         let end = self.links.len().min(index.saturating_add(count));
         self.links.drain(index..end).for_each(|link| show(link.member()));

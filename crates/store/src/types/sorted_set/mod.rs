@@ -77,7 +77,7 @@ pub enum NameBound<'k> {
     Exclusive(&'k [u8]),
 }
 
-/// A range of names. It only means something where all scores are the same; elsewhere it is an answer, as in Redis.
+/// A range of names. It has a meaning only if all scores are equal; otherwise the result is the one that Redis gives.
 #[derive(Clone, Copy, Debug)]
 pub struct NameRange<'k> {
     /// The beginning of the range.
@@ -133,7 +133,7 @@ impl SortedSet {
         }
     }
 
-    /// Gives a member a score, which is a number; returns the one from before.
+    /// Gives a member a score, which is a number; returns its former score.
     pub fn set(&mut self, name: &[u8], score: f64, limits: SortedSetLimits) -> Option<f64> {
         if let Members::Packed(pack) = &mut self.members {
             let found = packed::find(pack.as_packed(), name);
@@ -317,7 +317,7 @@ impl<'a> SortedSetRef<'a> {
                 let pairs = packed::pairs(packed).skip(ranks.start).take(ranks.len());
                 let mut show = |(name, score)| show(name, score);
                 if is_reverse {
-                    // A pack is walked forwards alone.
+                    // A pack can only be walked forwards.
                     pairs.collect::<Vec<_>>().into_iter().rev().for_each(&mut show);
                 } else {
                     pairs.for_each(&mut show);

@@ -23,7 +23,7 @@ pub(crate) struct Order {
 pub(crate) struct Span {
     pub start: usize,
     pub count: usize,
-    /// Ranks count from the last member, and this is the way the visit goes.
+    /// True if ranks count from the last member, and the visit goes backwards.
     pub is_reverse: bool,
 }
 
@@ -46,7 +46,7 @@ impl Order {
     /// Adds a member.
     ///
     /// # Safety
-    /// Its entry lives and keeps its score until it is taken out, and it is not in the order yet.
+    /// The member's entry lives and keeps its score until it is taken out, and it is not in the order yet.
     pub unsafe fn insert(&mut self, member: Member) {
         let edge = Edge { is_first: true, is_last: true };
         if let Some(right) = self.root.insert(member, edge, &mut self.bytes) {
@@ -66,7 +66,7 @@ impl Order {
         self.lower();
     }
 
-    /// Takes `count` members out from the one at rank `start` on, as far as there are any, and shows them.
+    /// Takes out up to `count` members from the one at rank `start` on, and shows them.
     pub fn remove_ranks(&mut self, start: usize, count: usize, show: &mut dyn FnMut(Member)) {
         let mut left = count.min(self.len().saturating_sub(start));
         while left > 0 {
@@ -75,7 +75,7 @@ impl Order {
         }
     }
 
-    /// Makes the tree lower where the root has one child.
+    /// Makes the tree lower while the root has only one child.
     fn lower(&mut self) {
         while let Below::Branches(branches) = &mut self.root.below
             && branches.len() <= 1

@@ -11,10 +11,10 @@ use crate::packed::pack::Pack;
 use crate::packed::ways::Forwards;
 use crate::value::{Digits, ValueRef};
 
-/// Whole scores up to this are packed as integers, as in Redis.
+/// The largest magnitude up to which whole scores are packed as integers, as in Redis.
 const WHOLE_MAX: f64 = 4_611_686_018_427_387_904.0;
 
-/// So many digits say any score exactly.
+/// The number of digits that express any score exactly.
 const DIGITS_MAX: usize = 17;
 
 /// The members with their scores.
@@ -65,7 +65,7 @@ pub(crate) fn compare_names(name: ValueRef<'_>, other: &[u8]) -> Ordering {
     }
 }
 
-/// Returns where a member is, and its score.
+/// Returns the offset of a member, and its score.
 pub(crate) fn find(packed: Packed<'_, Forwards>, name: &[u8]) -> Option<(usize, f64)> {
     let offset = packed.find(name, 1)?;
     let (score, _) = packed.read(packed.after(offset))?;
@@ -81,7 +81,7 @@ pub(crate) fn insert(pack: &mut Pack<Forwards>, name: &[u8], score: f64) {
 
 /// Returns where the first member begins that is not before this one.
 fn place_of(packed: Packed<'_, Forwards>, name: &[u8], score: f64) -> usize {
-    // Scores often come in order: then the place is behind the last.
+    // Scores often come in order: then the place is behind the last member.
     if last(packed).is_none_or(|last| is_before(last, name, score)) {
         return packed.bytes_len();
     }
@@ -108,14 +108,14 @@ pub(crate) fn are_in_order(packed: Packed<'_, Forwards>) -> bool {
     true
 }
 
-/// Returns a score from a file, if it is written as it would be here.
+/// Returns a score from a file, if the file has it in the form in which it would be written here.
 fn written_score(value: ValueRef<'_>) -> Option<f64> {
     let is_whole = |score: f64| score.fract() == 0.0 && score.abs() <= WHOLE_MAX;
     match value {
         ValueRef::Integer(number) => Some(number as f64).filter(|&score| is_whole(score) && score as i64 == number),
         ValueRef::Bytes(text) => {
             let score: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
-            // Redis 7.0 writes seventeen digits where fewer read back the same.
+            // Redis 7.0 writes seventeen digits even if fewer read back the same.
             let is_short = text.len() < DIGITS_MAX || text_of(score).len() == text.len();
             (is_short && !is_whole(score) && !score.is_nan()).then_some(score)
         }
@@ -140,7 +140,7 @@ fn text_of(score: f64) -> String {
     if is_short { format!("{score}") } else { format!("{score:e}") }
 }
 
-/// Returns how many members, from the first on, lie before a place that `is_before` tells.
+/// Returns the number of members, from the first on, for which `is_before` returns true.
 pub(crate) fn count_while(packed: Packed<'_, Forwards>, mut is_before: impl FnMut(ValueRef<'_>, f64) -> bool) -> usize {
     pairs(packed).take_while(|(name, score)| is_before(*name, *score)).count()
 }

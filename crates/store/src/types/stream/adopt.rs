@@ -1,4 +1,4 @@
-//! Blocks of a stream that are taken over from a file as they stand there.
+//! The takeover of a stream's blocks from a file, as they stand there.
 //!
 //! The bytes of a block have been checked as elements. This file checks that they are entries, in order, each with the marks
 //! that are needed to walk over it from either end, and none deleted. Of any other block the live entries are put together
@@ -23,7 +23,7 @@ impl Stream {
     /// Adds a block behind all others, under the id `first`.
     ///
     /// # Errors
-    /// The block itself, if it is not as it would be had it been written here.
+    /// The block itself, if it differs from one that this server would have written.
     pub(crate) fn adopt(&mut self, first: StreamId, pack: Pack) -> Result<(), Pack> {
         let is_behind = self.len == 0 || first > self.last_id;
         let Some(contents) = contents(pack.as_packed(), first).filter(|_| is_behind) else {
@@ -67,7 +67,7 @@ fn is_integer(element: ValueRef<'_>, wanted: i64) -> bool {
 
 /// Copies so many elements.
 fn copy(elements: &mut Elements<'_>, count: i64, into: &mut Pack) -> Option<()> {
-    // If fewer elements are there than claimed, it ends at the first missing one.
+    // If fewer elements are there than claimed, the copy ends at the first missing one.
     (0..usize::try_from(count).ok()?).try_for_each(|_| elements.next().map(|element| into.push_back(element)))
 }
 
@@ -111,8 +111,9 @@ fn contents(packed: Packed<'_>, first: StreamId) -> Option<Contents> {
     Some(Contents { entries: entries as u64, first_id, last_id })
 }
 
-/// The live entries of a block under the id `first`, as a block under that of the first of them; none if they are not entries
-/// behind `last_id`, in order. The last says whether all else is so that the block says of itself.
+/// Returns the live entries of a block under the id `first`, as a block under the id of the first of them; none if they are
+/// not entries behind `last_id`, in order. The last value says whether all other statements of the block about itself are
+/// true.
 fn live(packed: Packed<'_>, first: StreamId, mut last_id: StreamId) -> Option<(Pack, Contents, bool)> {
     let mut elements = packed.iter();
     let [live, deleted, names] = [integer(&mut elements)?, integer(&mut elements)?, integer(&mut elements)?];

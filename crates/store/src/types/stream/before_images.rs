@@ -13,7 +13,7 @@ use crate::value::capture::source::Budget;
 
 /// A value under an id that a snapshot can lack.
 pub(crate) trait BeforeImage {
-    /// Hands itself over; says how many bytes that were.
+    /// Delivers the value to the snapshot; returns the number of bytes delivered.
     fn deliver(&self, id: StreamId, group: u32, open_value: &OpenValue) -> usize;
 }
 
@@ -21,13 +21,13 @@ pub(crate) trait BeforeImage {
 #[derive(Debug)]
 pub(crate) struct BeforeImages {
     open_value: Arc<OpenValue>,
-    /// The number of the group, if it is the capture of one.
+    /// The number of the group, if a group is captured.
     group: u32,
-    /// The last id there was.
+    /// The last id at the instant of the snapshot.
     last: StreamId,
     /// The position of the walk: no id up to this one is pending.
     at: Option<StreamId>,
-    /// Ids behind that, up to the last, that are not pending.
+    /// The ids from the walk's position up to the last that are not pending.
     exempt: BTreeSet<StreamId>,
     left: usize,
 }
@@ -70,14 +70,14 @@ impl BeforeImages {
         if self.open_value.is_aborted() { 0 } else { image.deliver(id, self.group, &self.open_value) }
     }
 
-    /// Something has come under an id under which there was nothing.
+    /// Notes that a value was added under an id that had none.
     pub fn insert(&mut self, id: StreamId) {
         if self.lies_ahead(id) {
             self.exempt.insert(id);
         }
     }
 
-    /// Captures pending values, up the ids.
+    /// Captures pending values, in the order of their ids.
     pub fn capture_more(&mut self, all: &BTreeMap<StreamId, impl BeforeImage>, budget: &mut Budget) {
         let start = self.at.map_or(Bound::Unbounded, Bound::Excluded);
         let mut is_at_end = true;
@@ -91,7 +91,7 @@ impl BeforeImages {
             budget.spend(bytes);
         }
         if let Some(at) = self.at {
-            // Ids that were captured early lie before this one too.
+            // Ids before this one that were captured early are not needed any more.
             self.exempt = self.exempt.split_off(&at);
         }
         if is_at_end {

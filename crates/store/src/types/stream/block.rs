@@ -31,9 +31,9 @@ pub(crate) struct Block(Pack);
 /// The largest size of a block; Redis's `stream-node-max-bytes` and `stream-node-max-entries`, 0 being no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockLimits {
-    /// Bytes.
+    /// The most bytes.
     pub bytes_max: usize,
-    /// Entries, deleted ones included.
+    /// The most entries, with deleted ones.
     pub entries_max: usize,
 }
 
@@ -48,7 +48,7 @@ pub(super) const ENTRY_HEAD: i64 = 3;
 /// An entry of a stream.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamEntry<'a> {
-    /// Its id.
+    /// The id of the entry.
     pub id: StreamId,
     block: Packed<'a>,
     /// The offset of the entry's flags, and below it the offset of its first value, or of its first name if it has names of
@@ -60,12 +60,12 @@ pub struct StreamEntry<'a> {
 }
 
 impl<'a> StreamEntry<'a> {
-    /// The number of its fields.
+    /// Returns the number of the entry's fields.
     pub fn fields_len(&self) -> usize {
         self.len
     }
 
-    /// Its fields in order, each a name and a value.
+    /// Returns the entry's fields in order, each a name and a value.
     pub fn fields(&self) -> impl Iterator<Item = (ValueRef<'a>, ValueRef<'a>)> + use<'a> {
         let is_same = self.flags & SAME_NAMES != 0;
         let mut values = self.block.iter_from(self.body);
@@ -83,12 +83,12 @@ impl<'a> StreamEntry<'a> {
     /// Returns the offset of the entry behind this one.
     fn end(&self) -> usize {
         let values = if self.flags & SAME_NAMES != 0 { self.len } else { 2 * self.len };
-        // The count of elements at its end is one more.
+        // The step beyond the values is for the count of elements at the entry's end.
         (0..=values).fold(self.body, |at, _| self.block.after(at))
     }
 }
 
-/// The integer of an element; ours are integers where they should be.
+/// Returns the integer of an element. In blocks of this server it is an integer wherever one is due.
 fn number(value: ValueRef<'_>) -> i64 {
     value.integer().unwrap_or(0)
 }
@@ -111,7 +111,7 @@ impl Block {
         Self(pack)
     }
 
-    /// A block of these elements, which are those of one.
+    /// Makes a block of these elements, which are those of a block.
     pub fn from_pack(pack: Pack) -> Self {
         Self(pack)
     }
@@ -184,7 +184,7 @@ impl Block {
         }
     }
 
-    /// Flags the live entry with this id as deleted; whether there was one.
+    /// Flags the live entry with this id as deleted; returns whether there was one.
     pub fn delete(&mut self, first: StreamId, id: StreamId) -> bool {
         let mut cursor = Cursor::forward(self, first);
         let found = std::iter::from_fn(|| cursor.next()).find(|entry| entry.id >= id);
@@ -195,14 +195,14 @@ impl Block {
         true
     }
 
-    /// Flags live entries from the first on as deleted, while `goes` says so of one more; how many there were.
+    /// Flags live entries from the first on as deleted, as long as `goes` returns true; returns their number.
     pub fn delete_while(&mut self, first: StreamId, mut goes: impl FnMut(StreamId, u64) -> bool) -> u64 {
         let mut flagged = Vec::new();
         let mut cursor = Cursor::forward(self, first);
         while let Some(entry) = cursor.next().filter(|entry| goes(entry.id, flagged.len() as u64)) {
             flagged.push((entry.at, entry.flags));
         }
-        // A flag is an integer of one byte for every value: no offset moves.
+        // Flags are integers of one byte, whatever their value, so no offset moves.
         for &(at, flags) in &flagged {
             self.0.replace_at(at, flags | DELETED);
         }
@@ -211,19 +211,19 @@ impl Block {
         count as u64
     }
 
-    /// The id of the last entry, deleted or not.
+    /// Returns the id of the last entry, deleted or not.
     pub fn last_id(&self, first: StreamId) -> StreamId {
         let entry = BlockWalk::backward(self, first).next();
         entry.map_or(first, |entry| entry.id)
     }
 }
 
-/// The place of a block among the others.
+/// Returns the place of a block among a value's parts.
 pub(crate) fn place(first: StreamId) -> u128 {
     u128::from(first.ms) << 64 | u128::from(first.seq)
 }
 
-/// The id of the first entry of the block at this place.
+/// Returns the id of the first entry of the block at this place.
 pub(crate) fn id_at(place: u128) -> StreamId {
     StreamId { ms: (place >> 64) as u64, seq: place as u64 }
 }
@@ -251,7 +251,7 @@ impl<'a> BlockWalk<'a> {
         let block = block.packed();
         let mut names = names_of(block);
         let len = block.get(MASTER_HEAD - 1).map_or(0, number) as usize;
-        // The names, and the end of the master entry.
+        // Skips the names and the end of the master entry.
         names.nth(len);
         Self { block, first, at: names.offset(), is_backward: false }
     }
@@ -306,17 +306,17 @@ impl<'a> BlockWalk<'a> {
 pub(crate) struct Cursor<'a>(BlockWalk<'a>);
 
 impl<'a> Cursor<'a> {
-    /// From the first entry on.
+    /// Returns a cursor that walks from the first entry on.
     pub fn forward(block: &'a Block, first: StreamId) -> Self {
         Self(BlockWalk::forward(block, first))
     }
 
-    /// From the last entry back.
+    /// Returns a cursor that walks from the last entry back.
     pub fn backward(block: &'a Block, first: StreamId) -> Self {
         Self(BlockWalk::backward(block, first))
     }
 
-    /// The next entry.
+    /// Returns the next entry.
     pub fn next(&mut self) -> Option<StreamEntry<'a>> {
         loop {
             let entry = self.0.next()?;

@@ -1,7 +1,7 @@
-//! Values under ids, behind one door: the blocks of a stream, and the pending entries of a group.
+//! Values under ids: the blocks of a stream, and the pending entries of a group. All changes of a value go through this file.
 //!
-//! A value comes, changes and goes here alone, so that a snapshot that lacks it captures it before the change. Reading needs
-//! no such care. Under the shard's lock, or on the snapshot's thread when the store has released the stream.
+//! A value is added, changed and removed here only, so that a snapshot that lacks it captures it before the change. Reading
+//! needs no such care. Under the shard's lock, or on the snapshot's thread when the store has released the stream.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -16,7 +16,7 @@ use crate::value::capture::source::Budget;
 #[derive(Debug)]
 pub(super) struct ById<V> {
     all: BTreeMap<StreamId, V>,
-    /// The values that a snapshot still lacks, while it does.
+    /// The before-images that a snapshot still lacks, while it does.
     before_images: Option<Box<BeforeImages>>,
 }
 
@@ -43,7 +43,7 @@ impl<V> Deref for ById<V> {
 }
 
 impl<V: BeforeImage> ById<V> {
-    /// The last value, to be changed, with its id.
+    /// Returns the last value, to be changed, with its id.
     #[inline]
     pub fn last_mut(&mut self) -> Option<(StreamId, &mut V)> {
         if self.before_images.is_some()
@@ -55,7 +55,7 @@ impl<V: BeforeImage> ById<V> {
         Some((*last.key(), last.into_mut()))
     }
 
-    /// A value, to be changed.
+    /// Returns a value, to be changed.
     pub fn get_mut(&mut self, id: StreamId) -> Option<&mut V> {
         if self.before_images.is_some() {
             self.capture(id);
@@ -93,7 +93,7 @@ impl<V: BeforeImage> ById<V> {
     }
 }
 
-/// Capture for a snapshot.
+/// The capture for a snapshot.
 impl<V: BeforeImage> ById<V> {
     /// Marks all values as pending for the opened value, in which a group has this number.
     pub fn begin_capture(&mut self, group: u32, open_value: &Arc<OpenValue>) {
@@ -105,7 +105,7 @@ impl<V: BeforeImage> ById<V> {
         self.before_images.as_ref().map(|before_images| before_images.open_value())
     }
 
-    /// Captures pending values, up the ids, and reports the last id to `reached`.
+    /// Captures pending values, in the order of their ids, and reports the last id to `reached`.
     pub fn capture_more(&mut self, budget: &mut Budget, reached: impl FnOnce(&OpenValue, StreamId)) {
         if let Some(before_images) = &mut self.before_images {
             before_images.capture_more(&self.all, budget);

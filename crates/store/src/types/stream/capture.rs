@@ -17,7 +17,7 @@ use crate::value::capture::source::{Budget, CaptureSource};
 pub struct StreamRest {
     /// The stream without its blocks and pending entries.
     pub rest: Stream,
-    /// The number of its blocks.
+    /// The number of the stream's blocks.
     pub blocks: usize,
 }
 

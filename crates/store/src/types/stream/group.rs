@@ -1,4 +1,4 @@
-//! A consumer group of a stream: how far it has read, its consumers, and the entries that each has not acknowledged.
+//! A consumer group of a stream: its position, its consumers, and the entries that each has not acknowledged.
 //!
 //! A pending entry stands in two places: under the group with all its facts, and under its consumer with its id alone, so
 //! that both are walked in order of the ids. A consumer's number stays the same as long as it lives. The group does not know
@@ -17,7 +17,7 @@ use crate::value::capture::source::{Budget, CaptureSource};
 /// A consumer group: its position, its consumers, and the entries that wait to be acknowledged.
 #[derive(Debug, Default)]
 pub struct StreamGroup {
-    /// The last entry that was delivered.
+    /// The id of the last entry that was delivered.
     pub last_id: StreamId,
     /// The number of entries that the group has read since the stream began, if it is known.
     pub entries_read: Option<u64>,
@@ -33,7 +33,7 @@ pub type ConsumerId = u32;
 /// A consumer of a group.
 #[derive(Clone, Debug)]
 pub struct Consumer {
-    /// Its name.
+    /// The name of the consumer.
     pub name: Box<[u8]>,
     /// The time of the consumer's last attempt to read, in wall clock milliseconds.
     pub seen_ms: i64,
@@ -57,7 +57,7 @@ pub struct Pending {
 const PENDING_BYTES: usize = 3 * size_of::<StreamId>() + size_of::<Pending>();
 
 impl Pending {
-    /// Deliveries are counted no further.
+    /// The largest number of deliveries that is counted.
     pub const DELIVERIES_MAX: u64 = i64::MAX as u64;
 
     /// Returns the number of deliveries after another one.
@@ -67,7 +67,7 @@ impl Pending {
 }
 
 impl Consumer {
-    /// The entries that it has not acknowledged, from this id on.
+    /// Returns the ids of the entries that the consumer has not acknowledged, from this id on.
     pub fn pending_from(&self, id: StreamId) -> impl Iterator<Item = StreamId> {
         self.pending.range(id..).copied()
     }
@@ -79,30 +79,30 @@ impl Consumer {
 }
 
 impl StreamGroup {
-    /// A group that has read up to this id.
+    /// Returns a group that has read up to this id.
     pub fn new(last_id: StreamId, entries_read: Option<u64>) -> Self {
         let mut group = Self::default();
         (group.last_id, group.entries_read) = (last_id, entries_read);
         group
     }
 
-    /// The bytes that it takes, nearly.
+    /// Returns the approximate bytes that the group takes.
     pub fn memory(&self) -> usize {
         let of_consumer = size_of::<Consumer>() + size_of::<(Box<[u8]>, ConsumerId)>();
         size_of::<Self>() + self.pending.len() * PENDING_BYTES + self.consumers.len() * of_consumer + self.names_bytes
     }
 
-    /// The consumers in the order of their names.
+    /// Returns the consumers in the order of their names.
     pub fn consumers(&self) -> impl ExactSizeIterator<Item = &Consumer> {
         self.names.values().map(|&number| self.consumer(number))
     }
 
-    /// The number of a consumer.
+    /// Returns the number of the consumer with this name.
     pub fn find(&self, name: &[u8]) -> Option<ConsumerId> {
         self.names.get(name).copied()
     }
 
-    /// A consumer that is there.
+    /// Returns the consumer with this number.
     ///
     /// # Panics
     /// If no consumer has this number.
@@ -110,7 +110,7 @@ impl StreamGroup {
         self.consumers[number as usize].as_ref().expect("a number belongs to a consumer as long as it lives")
     }
 
-    /// Returns a consumer that exists, to be changed.
+    /// Returns the consumer with this number, to be changed.
     ///
     /// # Panics
     /// If no consumer has this number.
@@ -122,7 +122,7 @@ impl StreamGroup {
     pub fn add(&mut self, name: &[u8], seen_ms: i64) -> ConsumerId {
         let consumer = Consumer { name: name.into(), seen_ms, active_ms: None, pending: BTreeSet::new() };
         let number = match self.consumers.iter().position(Option::is_none) {
-            // Searching is worth it only where some have gone.
+            // Searching for a free number is worth it only if a consumer was removed.
             Some(free) if self.names.len() < self.consumers.len() => free,
             _ => {
                 self.consumers.push(None);
@@ -135,7 +135,7 @@ impl StreamGroup {
         number as ConsumerId
     }
 
-    /// Removes a consumer with all that it has not acknowledged; how many entries those were, if it was there.
+    /// Removes a consumer with all entries that it has not acknowledged; returns their number, if the consumer existed.
     pub fn remove(&mut self, name: &[u8]) -> Option<usize> {
         let number = self.names.remove(name)?;
         let consumer = self.consumers[number as usize].take()?;
@@ -159,14 +159,14 @@ impl StreamGroup {
         self.pending.len()
     }
 
-    /// The pending entries of all consumers within these ids.
+    /// Returns the pending entries of all consumers within these ids.
     pub fn pending_in(&self, ids: RangeInclusive<StreamId>) -> impl DoubleEndedIterator<Item = (StreamId, Pending)> {
         // A tree does not take a range that ends before it begins.
         let ids = if ids.is_empty() { None } else { Some(ids) };
         ids.into_iter().flat_map(|ids| self.pending.range(ids)).map(|(&id, &pending)| (id, pending))
     }
 
-    /// Makes an entry pending, or replaces the facts of one that is.
+    /// Makes an entry pending, or replaces the facts of a pending entry.
     pub fn set_pending(&mut self, id: StreamId, pending: Pending) {
         let before = self.pending.insert(id, pending);
         if before.is_none_or(|before| before.consumer != pending.consumer) {
@@ -177,7 +177,7 @@ impl StreamGroup {
         }
     }
 
-    /// Strikes out a pending entry; whether it was one.
+    /// Removes an entry from the pending ones; returns whether it was pending.
     pub fn acknowledge(&mut self, id: StreamId) -> bool {
         let Some(pending) = self.pending.remove(id) else { return false };
         self.consumer_mut(pending.consumer).pending.remove(&id);
@@ -190,9 +190,9 @@ impl StreamGroup {
 pub struct PendingCopy {
     /// The number of the group, in the order of their names.
     pub group: u32,
-    /// The entry.
+    /// The id of the entry.
     pub id: StreamId,
-    /// Its facts.
+    /// The facts of the entry.
     pub pending: Pending,
 }
 
@@ -226,7 +226,7 @@ impl BeforeImage for Pending {
     }
 }
 
-/// Capture for a snapshot.
+/// The capture for a snapshot.
 impl StreamGroup {
     /// Returns a copy without the pending entries.
     pub(crate) fn without_pending(&self) -> Self {

@@ -9,22 +9,22 @@ use std::fmt;
 pub struct StreamId {
     /// Milliseconds, usually since the epoch.
     pub ms: u64,
-    /// Distinguishes entries of the same millisecond.
+    /// The sequence number, which distinguishes entries of the same millisecond.
     pub seq: u64,
 }
 
 impl StreamId {
     /// The id before every entry; no entry has it.
     pub const MIN: Self = Self { ms: 0, seq: 0 };
-    /// The last there is.
+    /// The last possible id.
     pub const MAX: Self = Self { ms: u64::MAX, seq: u64::MAX };
 
-    /// An id of these parts.
+    /// Makes an id of these parts.
     pub const fn new(ms: u64, seq: u64) -> Self {
         Self { ms, seq }
     }
 
-    /// The next id; none after the last.
+    /// Returns the next id; none after the last.
     pub fn next(self) -> Option<Self> {
         match self.seq.checked_add(1) {
             Some(seq) => Some(Self { seq, ..self }),
@@ -32,7 +32,7 @@ impl StreamId {
         }
     }
 
-    /// The id before; none before the first.
+    /// Returns the id before; none before the first.
     pub fn previous(self) -> Option<Self> {
         match self.seq.checked_sub(1) {
             Some(seq) => Some(Self { seq, ..self }),

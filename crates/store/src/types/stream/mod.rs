@@ -53,9 +53,9 @@ pub struct Stream {
 /// The rule by which a stream is trimmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// The last so many entries.
+    /// Keeps the last so many entries.
     Last(u64),
-    /// Entries from this id on.
+    /// Keeps the entries from this id on.
     From(StreamId),
 }
 
@@ -74,15 +74,15 @@ impl StreamCounters {
     /// The highest count of entries added, and of entries read by a group: the largest number that a command can return.
     pub const COUNT_MAX: u64 = i64::MAX as u64;
 
-    /// A count of entries with so many more.
+    /// Returns a count of entries plus so many more, at most [`Self::COUNT_MAX`].
     pub fn count(before: u64, more: u64) -> u64 {
         before.saturating_add(more).min(Self::COUNT_MAX)
     }
 }
 
-/// Reading.
+/// The methods that read.
 impl Stream {
-    /// The number of entries.
+    /// Returns the number of entries.
     pub fn len(&self) -> u64 {
         self.len
     }
@@ -92,17 +92,17 @@ impl Stream {
         self.len == 0
     }
 
-    /// The id of the first entry; zero if there is none.
+    /// Returns the id of the first entry; zero if there is none.
     pub fn first_id(&self) -> StreamId {
         self.first_id
     }
 
-    /// The last id that was given, whether or not its entry is still there.
+    /// Returns the last id that was given, whether or not its entry is still there.
     pub fn last_id(&self) -> StreamId {
         self.last_id
     }
 
-    /// The id of the last entry that is there.
+    /// Returns the id of the last entry that is there.
     pub fn last_entry_id(&self) -> Option<StreamId> {
         self.range_back(StreamId::MIN, StreamId::MAX).next().map(|entry| entry.id)
     }
@@ -113,7 +113,7 @@ impl Stream {
         StreamCounters { last_id, entries_added, max_deleted_id }
     }
 
-    /// The number of blocks, and of all nodes of the radix tree in which Redis would keep them, nearly.
+    /// Returns the number of blocks, and the approximate number of nodes of the radix tree in which Redis would keep them.
     pub fn blocks_len(&self) -> usize {
         self.blocks.len()
     }
@@ -123,12 +123,12 @@ impl Stream {
         self.blocks.iter().map(|(&first, block)| (first, block.packed()))
     }
 
-    /// The entry with this id.
+    /// Returns the entry with this id.
     pub fn get(&self, id: StreamId) -> Option<StreamEntry<'_>> {
         self.range(id, id).next()
     }
 
-    /// The entries from `start` to `end`, both included, in order.
+    /// Returns the entries from `start` to `end`, both included, in order.
     pub fn range(&self, start: StreamId, end: StreamId) -> Entries<'_> {
         self.entries(start, end, false)
     }
@@ -139,18 +139,18 @@ impl Stream {
     }
 
     fn entries(&self, start: StreamId, end: StreamId, is_backward: bool) -> Entries<'_> {
-        // The block before may reach into the range.
+        // The block before `start` may reach into the range.
         let from = self.blocks.range(..=start).next_back().map_or(start, |(&first, _)| first);
         let blocks = if from <= end { self.blocks.range(from..=end) } else { self.blocks.range(StreamId::MAX..) };
         Entries { blocks, cursor: None, start, end, is_backward }
     }
 
-    /// The groups in the order of their names.
+    /// Returns the groups in the order of their names.
     pub fn groups(&self) -> impl ExactSizeIterator<Item = (&[u8], &StreamGroup)> {
         self.groups.iter().map(|(name, group)| (&**name, group))
     }
 
-    /// The group of this name.
+    /// Returns the group of this name.
     pub fn group(&self, name: &[u8]) -> Option<&StreamGroup> {
         self.groups.get(name)
     }
@@ -206,7 +206,7 @@ impl Stream {
     }
 }
 
-/// Changing.
+/// The methods that change the stream.
 impl Stream {
     /// Appends an entry. `fields` are names and values in turn; the id is above the last one.
     pub fn append<'v>(
@@ -243,7 +243,7 @@ impl Stream {
         }
     }
 
-    /// Deletes the entry with this id; whether it was there.
+    /// Deletes the entry with this id; returns whether it existed.
     pub fn delete(&mut self, id: StreamId) -> bool {
         let Some((&first, _)) = self.blocks.range(..=id).next_back() else { return false };
         let Some(block) = self.blocks.get_mut(first) else { return false };
@@ -322,7 +322,7 @@ impl Stream {
         Arc::make_mut(self.producers.get_or_insert_with(|| Arc::new(Producers::new(limits))))
     }
 
-    /// Adds a group; false if there is one of this name.
+    /// Adds a group; returns false if a group has this name.
     pub fn add_group(&mut self, name: &[u8], group: StreamGroup) -> bool {
         if self.groups.contains_key(name) {
             return false;
@@ -332,7 +332,7 @@ impl Stream {
         true
     }
 
-    /// Removes a group; whether it was there.
+    /// Removes a group; returns whether it existed.
     pub fn remove_group(&mut self, name: &[u8]) -> bool {
         let Some(group) = self.groups.remove(name) else { return false };
         self.groups_bytes -= group_bytes(name, &group);
@@ -355,7 +355,7 @@ impl Stream {
         }
     }
 
-    /// Changes a group, with a view of its stream; None if there is none of this name.
+    /// Changes a group, with a view of its stream; returns none if no group has this name.
     pub fn change_group<R>(&mut self, name: &[u8], change: impl FnOnce(&mut StreamGroup, &Self) -> R) -> Option<R> {
         let mut group = std::mem::take(self.groups.get_mut(name)?);
         let before = group_bytes(name, &group);
@@ -372,7 +372,7 @@ fn group_bytes(name: &[u8], group: &StreamGroup) -> usize {
     size_of::<Box<[u8]>>() + name.len() + group.memory()
 }
 
-/// Entries of a stream between two ids, in one of both directions.
+/// The entries of a stream between two ids, forwards or backwards.
 #[derive(Clone, Debug)]
 pub struct Entries<'a> {
     blocks: Range<'a, StreamId, Block>,
@@ -416,7 +416,7 @@ impl Clone for Stream {
     fn clone(&self) -> Self {
         let blocks = self.blocks.clone();
         Self {
-            // A copy has no room to grow in.
+            // A copy has no spare room.
             blocks_bytes: blocks.values().map(Block::memory_bytes).sum(),
             blocks,
             groups: self.groups.clone(),
@@ -435,7 +435,7 @@ impl Collection for Stream {
         Self::default()
     }
 
-    /// A stream without entries is kept.
+    /// Returns false always, because a stream without entries is kept.
     fn is_empty(&self) -> bool {
         false
     }

@@ -14,17 +14,17 @@ use super::id::StreamId;
 /// The limits of a stream's memory of message ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProducerLimits {
-    /// For so many seconds.
+    /// The number of seconds for which an id is known.
     pub duration_s: u64,
-    /// So many of each producer.
+    /// The number of ids that are known of each producer.
     pub ids_max: u64,
 }
 
 impl ProducerLimits {
-    /// Seconds that may be asked for.
+    /// The durations that a command may set, in seconds.
     pub const DURATION_S: std::ops::RangeInclusive<i64> = 1..=86_400;
 
-    /// Ids of each producer that may be asked for.
+    /// The numbers of ids of each producer that a command may set.
     pub const IDS: std::ops::RangeInclusive<i64> = 1..=10_000;
 }
 
@@ -37,9 +37,9 @@ impl Default for ProducerLimits {
 /// The number of producers and messages that a stream remembers at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tracked {
-    /// Producers of which any message is known.
+    /// The number of producers with a known message.
     pub producers: u64,
-    /// Messages of all of them.
+    /// The number of messages of all producers.
     pub messages: u64,
 }
 
@@ -71,7 +71,7 @@ struct Producer {
 const MESSAGE_BYTES: usize = 3 * size_of::<(StreamId, Name, Name)>();
 
 impl Producers {
-    /// None are known yet.
+    /// Returns a memory without producers.
     pub fn new(limits: ProducerLimits) -> Self {
         Self { limits, ..Self::default() }
     }
@@ -90,7 +90,7 @@ impl Producers {
         is_other
     }
 
-    /// The bytes that this takes, nearly.
+    /// Returns the approximate bytes that this takes.
     pub fn memory(&self) -> usize {
         let of_producer = size_of::<Name>() + size_of::<Producer>();
         size_of::<Self>() + self.names_bytes + self.by_entry.len() * MESSAGE_BYTES + self.by_name.len() * of_producer
@@ -100,7 +100,7 @@ impl Producers {
         entry.ms.saturating_add(self.limits.duration_s.saturating_mul(1_000)) < now_ms.max(0) as u64
     }
 
-    /// The entry that this message has become, if that is known.
+    /// Returns the entry that this message has become, if the message is known and not expired.
     pub fn entry_of(&self, producer: &[u8], message: &[u8], now_ms: i64) -> Option<StreamId> {
         let entry = *self.by_name.get(producer)?.entries.get(message)?;
         (!self.is_over(entry, now_ms)).then_some(entry)
@@ -111,7 +111,7 @@ impl Producers {
         self.by_name.get(producer).is_some_and(|producer| producer.entries.contains_key(message))
     }
 
-    /// A message has become an entry.
+    /// Notes that a message has become an entry.
     pub fn add(&mut self, producer: &[u8], message: &[u8], entry: StreamId, now_ms: i64) {
         while self.by_entry.first().is_some_and(|(first, ..)| self.is_over(*first, now_ms)) {
             self.forget_first();
@@ -176,7 +176,7 @@ impl Producers {
         }
     }
 
-    /// The number of producers, of which something may be known.
+    /// Returns the number of producers, including those with expired messages only.
     pub fn len(&self) -> usize {
         self.by_name.len()
     }
@@ -186,14 +186,15 @@ impl Producers {
         self.by_name.is_empty()
     }
 
-    /// The producers in the order of their names, each with its messages in the order of their entries.
+    /// Returns an iterator over the producers in the order of their names, each with its messages in the order of their
+    /// entries.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], impl ExactSizeIterator<Item = (&[u8], StreamId)>)> {
         self.by_name.iter().map(|(name, of_producer)| {
             (&**name, of_producer.by_entry.iter().map(|(entry, message)| (&**message, *entry)))
         })
     }
 
-    /// The producer and the own id of the message that became this entry.
+    /// Returns the producer and the own id of the message that became this entry.
     pub fn message_of(&self, entry: StreamId) -> Option<(&[u8], &[u8])> {
         let least = (entry, Name::default(), Name::default());
         let (found, producer, message) = self.by_entry.range(least..).next()?;

@@ -1,4 +1,4 @@
-//! The state that everything of one snapshot shares: the bytes that wait, and whether the snapshot was aborted.
+//! The state that all parts of one snapshot share: the bytes that wait to be written, and whether the snapshot was aborted.
 //!
 //! Plain atomic values, used from any thread.
 
@@ -12,7 +12,7 @@ pub struct Waiting {
     is_too_much: IsTooMuch,
 }
 
-/// Written all the time while a snapshot is taken, so it lies on cache lines of its own.
+/// The counters. They are written all the time while a snapshot is taken, so they lie on cache lines of their own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Count {
@@ -20,7 +20,7 @@ struct Count {
     bytes_max: AtomicUsize,
 }
 
-/// Read by each command that writes, and hardly ever written.
+/// The flag that the bound is reached. Each command that writes reads it, and it is hardly ever written.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct IsTooMuch(AtomicBool);
@@ -37,7 +37,7 @@ impl Waiting {
         self.is_too_much.0.load(Ordering::Relaxed)
     }
 
-    /// From so many bytes on it is too much.
+    /// Sets the number of waiting bytes from which on [`Waiting::is_too_much`] returns true.
     pub fn bound(&self, bytes_max: usize) {
         self.count.bytes_max.store(bytes_max, Ordering::Relaxed);
         let is_too_much = self.bytes() >= bytes_max;
@@ -68,17 +68,17 @@ pub struct Backlog {
 }
 
 impl Backlog {
-    /// A backlog that adds to `waiting`.
+    /// Makes a backlog that adds to `waiting`.
     pub fn new(waiting: Arc<Waiting>) -> Self {
         Self { waiting, is_aborted: AtomicBool::new(false) }
     }
 
-    /// Adds delivered bytes.
+    /// Adds to the bytes that wait.
     pub fn add(&self, bytes: usize) {
         self.waiting.add(bytes);
     }
 
-    /// So many bytes do not wait any longer.
+    /// Subtracts from the bytes that wait.
     pub fn release(&self, bytes: usize) {
         self.waiting.release(bytes);
     }

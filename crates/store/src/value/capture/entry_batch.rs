@@ -10,21 +10,21 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub struct EntryBatch {
     words: Vec<u64>,
-    /// The buffers that copied entries refer to, kept for as long as these.
+    /// The buffers to which copied entries refer, kept for as long as the copies.
     buffers: Vec<Arc<Vec<u8>>>,
     buffers_bytes: usize,
     len: usize,
 }
 
 impl EntryBatch {
-    /// Room for so many blocks of such a length, or for `bytes` and one block more if that is less.
+    /// Makes a batch with room for so many blocks of such a length, or for `bytes` and one block more if that is less.
     pub fn for_blocks(blocks: usize, block_bytes: usize, bytes: usize) -> Self {
         let block_words = 1 + block_bytes.div_ceil(size_of::<u64>());
         let words = blocks.saturating_mul(block_words).min(bytes / size_of::<u64>() + block_words);
         Self { words: Vec::with_capacity(words), ..Self::default() }
     }
 
-    /// The number of entries.
+    /// Returns the number of entries.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
@@ -36,13 +36,13 @@ impl EntryBatch {
         self.len == 0
     }
 
-    /// The bytes that waiting costs, the buffers included that the entries refer to.
+    /// Returns the bytes that the batch keeps in memory while it waits, with the buffers to which its entries refer.
     #[inline]
     pub fn bytes(&self) -> usize {
         self.words.len() * size_of::<u64>() + self.buffers_bytes
     }
 
-    /// Adds a copy of a block, and of the count of the buffer to which it refers. Returns how many bytes were copied.
+    /// Adds a copy of a block, and a reference to the buffer to which it refers. Returns the number of bytes copied.
     pub fn push(&mut self, block: &[u8], buffer: Option<Arc<Vec<u8>>>) -> usize {
         let (start, words) = (self.words.len(), block.len().div_ceil(size_of::<u64>()));
         self.words.reserve(1 + words);
@@ -63,8 +63,8 @@ impl EntryBatch {
         (1 + words) * size_of::<u64>()
     }
 
-    /// The addresses of the copied blocks, each aligned to eight bytes. They live as long as the batch is borrowed, and may
-    /// be written to.
+    /// Returns the addresses of the copied blocks, each aligned to eight bytes. They live as long as the batch is borrowed,
+    /// and may be written to.
     pub fn blocks(&mut self) -> impl Iterator<Item = NonNull<u8>> {
         let (start, words) = (NonNull::from(self.words.as_mut_slice()).cast::<u64>(), self.words.len());
         let mut at = 0;

@@ -24,14 +24,14 @@ pub struct Outline {
     pub parts: usize,
     /// The number of walks over the value, each of which says when it has finished.
     pub walks: usize,
-    /// Further facts that its type needs to write it.
+    /// Further facts that the value's type needs to write it.
     pub extra: Option<Box<dyn Any + Send + Sync>>,
 }
 
 /// A part of a value that is a run of bytes: a pack of a list, a block of a stream, a page of a string.
 #[derive(Debug)]
 pub struct Part {
-    /// Its bytes.
+    /// The bytes of the part.
     pub bytes: Box<[u8]>,
     /// The length of the bytes once they are unpacked; 0 if they are not packed.
     pub unpacked_len: usize,
@@ -63,7 +63,7 @@ pub struct OpenValue {
 
 #[derive(Debug)]
 struct State {
-    /// The key under which the value stands now.
+    /// The present key of the value.
     key_now: Box<[u8]>,
     batches: Vec<EntryBatch>,
     parts: BTreeMap<u128, Part>,
@@ -73,9 +73,9 @@ struct State {
     reached: Option<u128>,
     /// The parts that the store has released with the value and that are not captured yet.
     released: Vec<Box<dyn CaptureSource>>,
-    /// Walks that have not finished.
+    /// The number of walks that have not finished.
     walks: usize,
-    /// The memory of this place itself, as long as it is counted.
+    /// The memory of the opened value itself, as long as it is counted.
     own_bytes: usize,
 }
 
@@ -97,12 +97,12 @@ pub struct Delivery {
 }
 
 impl Delivery {
-    /// The number of entries and parts.
+    /// Returns the number of entries and parts.
     pub fn len(&self) -> usize {
         self.batches.iter().map(EntryBatch::len).sum::<usize>() + self.parts.len() + self.loose.1
     }
 
-    /// The bytes of it that waited.
+    /// Returns the bytes of the delivery that waited.
     pub fn bytes(&self) -> usize {
         let of_parts = self.parts.iter().map(|(_, part)| part.bytes.len()).sum::<usize>();
         self.batches.iter().map(EntryBatch::bytes).sum::<usize>() + of_parts + self.loose.0.len()
@@ -112,7 +112,7 @@ impl Delivery {
 impl OpenValue {
     /// Opens a value.
     pub fn new(metadata: KeyMetadata, outline: Outline, backlog: Arc<Backlog>) -> Self {
-        // The key stands here twice; the watch of the value takes about as much memory as this.
+        // The key is stored twice; the watch of the value takes about as much memory as this struct.
         let own_bytes = 2 * (size_of::<Self>() + metadata.key.len());
         backlog.add(own_bytes);
         let state = State {
@@ -151,7 +151,7 @@ impl OpenValue {
     /// Delivers copies of entries.
     pub fn deliver(&self, batch: EntryBatch) {
         let mut state = self.state.lock();
-        // Checked under the lock, so that nothing arrives after the snapshot was cleared.
+        // The flag is checked under the lock, so that nothing arrives after the snapshot was cleared.
         if !batch.is_empty() && !self.is_aborted() {
             self.backlog.add(batch.bytes());
             state.batches.push(batch);
@@ -198,12 +198,12 @@ impl OpenValue {
         }
     }
 
-    /// The value stands under another key now.
+    /// Notes the present key of the value.
     pub fn follow(&self, key: &[u8]) {
         self.state.lock().key_now = key.into();
     }
 
-    /// The key under which the value stands now.
+    /// Returns the present key of the value.
     pub fn key_now(&self) -> Box<[u8]> {
         self.state.lock().key_now.clone()
     }
@@ -213,12 +213,12 @@ impl OpenValue {
         self.state.lock().released.push(rest);
     }
 
-    /// Captures more of a value that the store has released; false if that is not so.
+    /// Captures more of a value that the store has released; returns false if the store has not released it.
     pub fn capture_released(&self, budget: &mut Budget) -> bool {
         // The capture takes the lock itself.
         let Some(mut rest) = self.state.lock().released.pop() else { return false };
         rest.capture_more(budget);
-        // If parts are still pending, dropping it brings it back here.
+        // If parts are still pending, dropping the value brings it back here.
         drop(rest);
         true
     }
@@ -239,7 +239,7 @@ impl OpenValue {
         Delivery { batches, parts: parts.into_iter().collect(), loose, is_finished }
     }
 
-    /// Stops counting the memory of this place itself, as no parts follow.
+    /// Stops counting the memory of the opened value itself, as no parts follow.
     pub fn close(&self) {
         self.backlog.release(std::mem::take(&mut self.state.lock().own_bytes));
     }

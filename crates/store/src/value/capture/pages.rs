@@ -25,7 +25,7 @@ pub fn outline(length: usize) -> Outline {
     Outline { parts: length.div_ceil(PAGE_BYTES), walks: 1, extra: Some(Box::new(Length(length))) }
 }
 
-/// The bytes that a long string had.
+/// The length of a long string in bytes, as it was captured.
 #[derive(Clone, Copy, Debug)]
 pub struct Length(pub usize);
 
@@ -38,7 +38,7 @@ struct Pages {
     length: usize,
     /// The first page that may be pending.
     at: usize,
-    /// Pages behind that have been captured.
+    /// Pages behind `at` that have been captured early.
     early: BTreeSet<usize>,
     left: usize,
 }
@@ -120,7 +120,7 @@ impl Watch for Strings {
     fn change(&mut self, buffer: &Arc<Vec<u8>>, touched: Range<usize>) {
         let Some(at) = self.0.iter().position(|pages| pages.buffer == Arc::as_ptr(buffer)) else { return };
         if Arc::strong_count(buffer) > 1 {
-            // The change will be made in a copy, and this one stays as it is.
+            // The change will be made in a copy, because the buffer has another owner. This buffer stays as it is.
             return self.let_go(buffer);
         }
         self.0[at].take(buffer, touched);
@@ -143,7 +143,7 @@ impl Watch for Strings {
 /// A string that the store has released.
 #[derive(Debug)]
 struct Rest {
-    /// None when no page is pending.
+    /// The pages; none if no page is pending.
     pages: Option<Pages>,
     buffer: Arc<Vec<u8>>,
 }

@@ -18,7 +18,7 @@ use super::source::{Budget, CaptureSource};
 /// The queue to which one snapshot's tables deliver.
 pub struct SnapshotQueue {
     backlog: Arc<Backlog>,
-    /// Tables with pending entries, wherever they are.
+    /// The number of tables with pending entries, in the store or released.
     tables: AtomicUsize,
     queued: Mutex<Queued>,
 }
@@ -32,7 +32,7 @@ struct Queued {
 }
 
 impl SnapshotQueue {
-    /// A queue in which nothing waits.
+    /// Returns an empty queue.
     pub fn new(backlog: Backlog) -> Self {
         Self { backlog: Arc::new(backlog), tables: AtomicUsize::new(0), queued: Mutex::default() }
     }
@@ -62,7 +62,7 @@ impl SnapshotQueue {
 
     /// Returns whether no entry is pending and none waits. Large values that were taken from here are not counted.
     pub fn is_empty(&self) -> bool {
-        // The tables first: every delivery of a table arrived before the table reported its end.
+        // The tables are checked first: every delivery of a table arrived before the table reported its end.
         let tables = self.tables();
         let queued = self.queued.lock();
         tables == 0 && queued.batches.is_empty() && queued.opened.is_empty() && queued.released.is_empty()
@@ -76,7 +76,7 @@ impl SnapshotQueue {
     /// Delivers small keys of a database.
     pub fn deliver(&self, db: usize, batch: EntryBatch) {
         let mut queued = self.queued.lock();
-        // Checked under the lock, so that nothing arrives after the snapshot was cleared.
+        // The flag is checked under the lock, so that nothing arrives after the snapshot was cleared.
         if !batch.is_empty() && !self.backlog.is_aborted() {
             self.backlog.add(batch.bytes());
             queued.batches.push((db, batch));
@@ -93,7 +93,7 @@ impl SnapshotQueue {
         self.queued.lock().opened.push_front(open_value);
     }
 
-    /// Keeps a table that the store lets go of.
+    /// Keeps a table that the store releases.
     pub fn adopt(&self, table: Box<dyn CaptureSource>) {
         self.queued.lock().released.push(table);
     }
@@ -108,11 +108,11 @@ impl SnapshotQueue {
         self.queued.lock().opened.pop_front()
     }
 
-    /// Captures more of a table that the store has released; false if there is none.
+    /// Captures more of a table that the store has released; returns false if there is none.
     pub fn capture_released(&self, budget: &mut Budget) -> bool {
         let Some(mut table) = self.queued.lock().released.pop() else { return false };
         table.capture_more(budget);
-        // If entries are still pending, dropping it brings it back here.
+        // If entries are still pending, dropping the table brings it back here.
         drop(table);
         true
     }

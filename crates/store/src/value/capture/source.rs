@@ -6,14 +6,14 @@
 /// The amount that may be captured in one step, which holds a lock.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
-    /// Bytes to copy.
+    /// The number of bytes to copy.
     pub bytes: usize,
     /// The number of entries, members, packs and other pieces to look at.
     pub pieces: usize,
 }
 
 impl Budget {
-    /// Everything at once.
+    /// Returns a budget without a limit.
     pub fn unbounded() -> Self {
         Self { bytes: usize::MAX, pieces: usize::MAX }
     }
@@ -24,7 +24,7 @@ impl Budget {
         self.bytes == 0 || self.pieces == 0
     }
 
-    /// Takes one piece of so many bytes off.
+    /// Subtracts one piece of so many bytes.
     #[inline]
     pub fn spend(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_sub(bytes);
@@ -37,7 +37,7 @@ impl Budget {
     }
 }
 
-/// Something that belonged to the store and was given to the snapshot when the store let go of it.
+/// A table or value that the store has released, given to the snapshot because it still lacks parts of it.
 pub trait CaptureSource: Send + std::fmt::Debug {
     /// Captures more pending parts, in order.
     fn capture_more(&mut self, budget: &mut Budget);
