@@ -22,11 +22,11 @@ super::commands! {
     AdminCommands {
         /// Returns the server's facts about all its commands.
         command<T>() -> T = ["COMMAND"];
-        /// How many commands the server has.
+        /// Returns the number of the server's commands.
         command_count() -> u64 = ["COMMAND", "COUNT"];
-        /// The server's documentation of these commands, of all without any.
+        /// Returns the server's documentation of these commands; without a name, of all commands.
         command_docs<T>(names: impl ToArgs) -> T = ["COMMAND", "DOCS", names];
-        /// Which of a command's arguments are keys.
+        /// Returns those of a command's arguments that are keys.
         command_getkeys<T>(words: impl ToArgs) -> T = ["COMMAND", "GETKEYS", words];
         /// Returns which of a command's arguments are keys, and its effect on each.
         command_getkeysandflags<T>(words: impl ToArgs) -> T = ["COMMAND", "GETKEYSANDFLAGS", words];
@@ -34,21 +34,21 @@ super::commands! {
         command_help() -> Vec<String> = ["COMMAND", "HELP"];
         /// Returns the server's facts about these commands.
         command_info<T>(names: impl ToArgs) -> T = ["COMMAND", "INFO", names];
-        /// The names of all commands.
+        /// Returns the names of all commands.
         command_list() -> Vec<String> = ["COMMAND", "LIST"];
-        /// The names of some commands.
+        /// Returns the names of the commands that match the filter.
         command_list_filtered(filter: CommandFilter) -> Vec<String> = ["COMMAND", "LIST", filter];
-        /// Options and their values, by glob patterns.
+        /// Returns the options that match glob patterns, with their values.
         config_get<T>(patterns: impl ToArgs) -> T = ["CONFIG", "GET", patterns];
         /// Returns the help of CONFIG, in lines.
         config_help() -> Vec<String> = ["CONFIG", "HELP"];
-        /// Sets the statistics back.
+        /// Resets the statistics.
         config_resetstat() -> () = ["CONFIG", "RESETSTAT"];
         /// Writes the options into the server's configuration file.
         config_rewrite() -> () = ["CONFIG", "REWRITE"];
         /// Sets options: `[("maxmemory", "100mb")]`, or a map.
         config_set(pairs: impl ToArgs) -> () = ["CONFIG", "SET", pairs];
-        /// How many keys the database has.
+        /// Returns the number of keys in the database.
         dbsize() -> u64 = ["DBSIZE"];
         /// Sends DEBUG with these words.
         debug<T>(words: impl ToArgs) -> T = ["DEBUG", words];
@@ -60,13 +60,14 @@ super::commands! {
         flushdb() -> () = ["FLUSHDB"];
         /// Deletes all keys of the database, now or later.
         flushdb_with(mode: FlushMode) -> () = ["FLUSHDB", mode];
-        /// Returns the server's report on itself, by sections; the default ones without any.
+        /// Returns the server's report on itself, in sections; without a name, the default sections.
         info(sections: impl ToArgs) -> String = ["INFO", sections];
-        /// Ends the server (`NOSAVE`, `SAVE`, `NOW`, `FORCE`, `ABORT`). Its only good answer is a lost connection.
+        /// Ends the server (`NOSAVE`, `SAVE`, `NOW`, `FORCE`, `ABORT`). If it succeeds, the connection is lost without an
+        /// answer.
         shutdown(words: impl ToArgs) -> () = ["SHUTDOWN", words];
-        /// Exchanges two databases for everyone.
+        /// Swaps two databases, for all clients.
         swapdb(first: u32, second: u32) -> () = ["SWAPDB", first, second];
-        /// The server's clock: Unix seconds, and microseconds of the second.
+        /// Returns the server's time: Unix seconds, and microseconds of the second.
         time() -> (u64, u64) = ["TIME"];
     }
 }

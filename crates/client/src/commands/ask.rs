@@ -11,7 +11,7 @@ use crate::request::Request;
 use crate::request::refusal;
 use crate::values::decode::FromReply;
 
-/// A place where commands begin.
+/// A handle on which commands are sent.
 pub trait Ask {
     /// Takes the request that `write` writes and returns its reply.
     ///
@@ -20,26 +20,27 @@ pub trait Ask {
     #[doc(hidden)]
     fn ask<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T>;
 
-    /// As `ask`, for a command that may wait on the server: it gets a connection of its own where others would wait with it.
+    /// Sends a command as `ask` does, if it may wait on the server: it gets a connection of its own if other calls would wait
+    /// behind it.
     #[doc(hidden)]
     fn ask_waiting<T: FromReply>(&self, write: impl FnOnce(&mut Request)) -> Reply<T> {
         self.ask(write)
     }
 
-    /// The nodes of a cluster that a whole scan goes through, by number; none where one server has everything.
+    /// Returns the numbers of a cluster's nodes that a whole scan goes through; none for a single server.
     #[doc(hidden)]
     fn nodes(&self) -> Result<Vec<u32>, Error> {
         Ok(Vec::new())
     }
 
-    /// As `ask`, of one of the nodes.
+    /// Sends a command as `ask` does, to this node.
     #[doc(hidden)]
     fn ask_node<T: FromReply>(&self, node: u32, write: impl FnOnce(&mut Request)) -> Reply<T> {
         let _ = node;
         self.ask(write)
     }
 
-    /// Why a command by name must not begin here.
+    /// Returns the error for a command by its name that must not be sent on this handle.
     #[doc(hidden)]
     fn refusal(&self, row: Option<&'static Row>) -> Option<Error> {
         refusal::shared(row)

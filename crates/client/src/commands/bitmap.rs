@@ -21,23 +21,23 @@ super::commands! {
     /// # Ok::<(), sleeve::Error>(())
     /// ```
     BitmapCommands {
-        /// How many bits are set.
+        /// Returns the number of set bits.
         bitcount(key: impl ToArg) -> u64 = ["BITCOUNT", key];
-        /// How many bits of a part are set.
+        /// Returns the number of set bits in a part of the value.
         bitcount_range(key: impl ToArg, range: BitRange) -> u64 = ["BITCOUNT", key, range];
-        /// Reads and writes numbers of any width; answers one value a step.
+        /// Reads and writes integers of any width; returns one value for each step.
         bitfield(key: impl ToArg, steps: BitField) -> Vec<Option<i64>> = ["BITFIELD", key, steps];
-        /// Reads numbers of any width.
+        /// Reads integers of any width.
         bitfield_ro(key: impl ToArg, steps: BitField) -> Vec<i64> = ["BITFIELD_RO", key, steps];
-        /// Combines the keys' bits into `destination`; answers its length in bytes.
+        /// Combines the keys' bits into `destination`; returns its length in bytes.
         bitop(operation: BitOperation, destination: impl ToArg, keys: impl ToArgs) -> usize = ["BITOP", operation, destination, keys];
-        /// Where the first bit of this value is, -1 if there is none.
+        /// Returns the position of the first bit of this value; -1 if there is none.
         bitpos(key: impl ToArg, bit: bool) -> i64 = ["BITPOS", key, bit];
-        /// Where the first bit of this value is in a part, -1 if there is none.
+        /// Returns the position of the first bit of this value in a part of the string; -1 if there is none.
         bitpos_range(key: impl ToArg, bit: bool, range: BitRange) -> i64 = ["BITPOS", key, bit, range];
-        /// One bit.
+        /// Returns one bit.
         getbit(key: impl ToArg, offset: u64) -> bool = ["GETBIT", key, offset];
-        /// Sets one bit; answers its former value.
+        /// Sets one bit; returns its former value.
         setbit(key: impl ToArg, offset: u64, bit: bool) -> bool = ["SETBIT", key, offset, bit];
     }
 }

@@ -38,9 +38,9 @@ impl ToArgs for Seconds {
 }
 
 super::commands! {
-    /// Commands that wait until there is something to take, for at most `timeout`; zero is for ever.
+    /// Commands that wait until there is an element to take, for at most `timeout`; zero waits for ever.
     BlockingCommands {
-        /// Moves an element from an end of a list to an end of another, once there is one; answers it, or nil.
+        /// Moves an element from an end of a list to an end of another, once there is one; returns it, or nil.
         blmove<T>(source: impl ToArg, destination: impl ToArg, from: ListEnd, to: ListEnd, timeout: Duration) -> T =
             ["BLMOVE", source, destination, from, to, Seconds(timeout)];
         /// Takes up to this many elements from an end of the first list that has any: its key and the elements, or nil.
@@ -50,7 +50,7 @@ super::commands! {
         blpop<T>(keys: impl ToArgs, timeout: Duration) -> T = ["BLPOP", keys, Seconds(timeout)];
         /// Takes the last element of the first list that has one: its key and the element, or nil.
         brpop<T>(keys: impl ToArgs, timeout: Duration) -> T = ["BRPOP", keys, Seconds(timeout)];
-        /// Moves the last element of a list to the front of another, once there is one; answers it, or nil.
+        /// Moves the last element of a list to the front of another, once there is one; returns it, or nil.
         brpoplpush<T>(source: impl ToArg, destination: impl ToArg, timeout: Duration) -> T =
             ["BRPOPLPUSH", source, destination, Seconds(timeout)];
         /// Takes up to this many members from an end of the first sorted set that has any: its key and the members with their

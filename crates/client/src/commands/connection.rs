@@ -20,43 +20,43 @@ super::commands! {
     /// # Ok::<(), sleeve::Error>(())
     /// ```
     ConnectionCommands {
-        /// The name that was given to the connection, nil without one.
+        /// Returns the connection's name; nil if it has none.
         client_getname() -> Option<String> = ["CLIENT", "GETNAME"];
         /// Returns the help of CLIENT, in lines.
         client_help() -> Vec<String> = ["CLIENT", "HELP"];
-        /// The connection's number.
+        /// Returns the connection's id.
         client_id() -> u64 = ["CLIENT", "ID"];
         /// Returns the server's facts about the connection, on one line.
         client_info() -> String = ["CLIENT", "INFO"];
-        /// Ends the connections that the filter means; answers how many.
+        /// Ends the connections that match the filter; returns their number.
         client_kill(filter: ClientFilter) -> u64 = ["CLIENT", "KILL", filter];
         /// Ends the connection from this address, `ip:port`.
         client_kill_address(address: impl ToArg) -> () = ["CLIENT", "KILL", address];
         /// Returns the server's facts about all connections, a line each.
         client_list() -> String = ["CLIENT", "LIST"];
-        /// Returns the server's facts about the connections with these numbers.
+        /// Returns the server's facts about the connections with these ids.
         client_list_ids(ids: impl ToArgs) -> String = ["CLIENT", "LIST", "ID", ids];
         /// Returns the server's facts about the connections of one kind.
         client_list_type(kind: ClientType) -> String = ["CLIENT", "LIST", "TYPE", kind];
-        /// Whether the connection is spared when memory for connections is short.
+        /// Sets whether the connection is exempt from eviction when memory for connections is short.
         client_no_evict(switch: Switch) -> () = ["CLIENT", "NO-EVICT", switch];
-        /// Whether commands leave the keys' time of last use alone.
+        /// Sets whether commands leave the keys' time of last use unchanged.
         client_no_touch(switch: Switch) -> () = ["CLIENT", "NO-TOUCH", switch];
         /// Holds up commands for this many milliseconds.
         client_pause(milliseconds: u64, mode: PauseMode) -> () = ["CLIENT", "PAUSE", milliseconds, mode];
         /// Tells the server about the library (`LIB-NAME`, `LIB-VER`).
         client_setinfo(attribute: impl ToArg, value: impl ToArg) -> () = ["CLIENT", "SETINFO", attribute, value];
-        /// Names the connection. It is forgotten when the connection is made again: a name in the URL is not.
+        /// Names the connection. The name is lost when the connection is made again; a name in the URL is not.
         client_setname(name: impl ToArg) -> () = ["CLIENT", "SETNAME", name];
-        /// Ends the wait of a connection that a command blocks; answers whether it did.
+        /// Unblocks a connection on which a command waits; returns whether it did.
         client_unblock(id: u64, how: Unblock) -> bool = ["CLIENT", "UNBLOCK", id, how];
         /// Ends a pause.
         client_unpause() -> () = ["CLIENT", "UNPAUSE"];
-        /// Answers the message itself.
+        /// Returns the message itself.
         echo<T>(message: impl ToArg) -> T = ["ECHO", message];
-        /// Waits for nothing but the way there and back; answers `PONG`.
+        /// Returns `PONG`, after one round trip.
         ping() -> String = ["PING"];
-        /// As `ping`, but answers the message itself.
+        /// Sends PING with a message, and returns the message itself.
         ping_with<T>(message: impl ToArg) -> T = ["PING", message];
     }
 }

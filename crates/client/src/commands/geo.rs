@@ -24,59 +24,59 @@ super::commands! {
     /// # Ok::<(), sleeve::Error>(())
     /// ```
     GeoCommands {
-        /// Adds members, given as longitude, latitude (degrees) and member; answers how many are new.
+        /// Adds members, given as longitude, latitude (degrees) and member; returns the number of new ones.
         geoadd(key: impl ToArg, positions: impl ToArgs) -> u64 = ["GEOADD", key, positions];
-        /// As `geoadd`, under a condition; comparisons are not for positions.
+        /// Works as `geoadd` does, under a condition; comparisons of scores are not allowed.
         geoadd_with(key: impl ToArg, positions: impl ToArgs, options: AddOptions) -> u64 = ["GEOADD", key, options, positions];
-        /// The distance between two members, or nil if one is not there.
+        /// Returns the distance between two members, or nil if one does not exist.
         geodist(key: impl ToArg, one: impl ToArg, other: impl ToArg, unit: GeoUnit) -> Option<f64> = ["GEODIST", key, one, other, unit];
-        /// The positions of members as geohash texts of 11 characters, nil for one that is not there.
+        /// Returns the positions of members as geohash texts of 11 characters; nil for one that does not exist.
         geohash(key: impl ToArg, members: impl ToArgs) -> Vec<Option<String>> = ["GEOHASH", key, members];
-        /// Longitude and latitude of members, nil for one that is not there.
+        /// Returns longitude and latitude of members; nil for a member that does not exist.
         geopos(key: impl ToArg, members: impl ToArgs) -> Vec<Option<(f64, f64)>> = ["GEOPOS", key, members];
-        /// The members around a position (longitude and latitude, degrees). The old form of `geosearch`.
+        /// Returns the members around a position (longitude and latitude, degrees). The old form of `geosearch`.
         georadius<T>(key: impl ToArg, position: (impl Number, impl Number), radius: impl Number, unit: GeoUnit) -> T = ["GEORADIUS", key, position, radius, unit];
-        /// As `georadius`, with options.
+        /// Works as `georadius` does, with options.
         georadius_with<T>(key: impl ToArg, position: (impl Number, impl Number), radius: impl Number, unit: GeoUnit, options: GeoOptions) -> T = ["GEORADIUS", key, position, radius, unit, options];
-        /// As `georadius`, of servers that take no writes.
+        /// Works as `georadius` does, also on servers that take no writes.
         georadius_ro<T>(key: impl ToArg, position: (impl Number, impl Number), radius: impl Number, unit: GeoUnit) -> T = ["GEORADIUS_RO", key, position, radius, unit];
-        /// As `georadius_ro`, with options.
+        /// Works as `georadius_ro` does, with options.
         georadius_ro_with<T>(key: impl ToArg, position: (impl Number, impl Number), radius: impl Number, unit: GeoUnit, options: GeoOptions) -> T = ["GEORADIUS_RO", key, position, radius, unit, options];
-        /// As `georadius`, and stores the members with their positions; answers how many.
+        /// Works as `georadius` does, and stores the members with their positions; returns their number.
         georadius_store(key: impl ToArg, position: (impl Number, impl Number), radius: impl Number, unit: GeoUnit, destination: impl ToArg) -> u64 = ["GEORADIUS", key, position, radius, unit, "STORE", destination];
-        /// As `georadius_store`, with options.
+        /// Works as `georadius_store` does, with options.
         georadius_store_with(key: impl ToArg, position: (impl Number, impl Number), radius: impl Number, unit: GeoUnit, destination: impl ToArg, options: GeoOptions) -> u64 = ["GEORADIUS", key, position, radius, unit, options, "STORE", destination];
-        /// As `georadius`, and stores the members with their distances for scores; answers how many.
+        /// Works as `georadius` does, and stores the members with their distances as scores; returns their number.
         georadius_storedist(key: impl ToArg, position: (impl Number, impl Number), radius: impl Number, unit: GeoUnit, destination: impl ToArg) -> u64 = ["GEORADIUS", key, position, radius, unit, "STOREDIST", destination];
-        /// As `georadius_storedist`, with options.
+        /// Works as `georadius_storedist` does, with options.
         georadius_storedist_with(key: impl ToArg, position: (impl Number, impl Number), radius: impl Number, unit: GeoUnit, destination: impl ToArg, options: GeoOptions) -> u64 = ["GEORADIUS", key, position, radius, unit, options, "STOREDIST", destination];
-        /// The members around another one. The old form of `geosearch`.
+        /// Returns the members around another one. The old form of `geosearch`.
         georadiusbymember<T>(key: impl ToArg, member: impl ToArg, radius: impl Number, unit: GeoUnit) -> T = ["GEORADIUSBYMEMBER", key, member, radius, unit];
-        /// As `georadiusbymember`, with options.
+        /// Works as `georadiusbymember` does, with options.
         georadiusbymember_with<T>(key: impl ToArg, member: impl ToArg, radius: impl Number, unit: GeoUnit, options: GeoOptions) -> T = ["GEORADIUSBYMEMBER", key, member, radius, unit, options];
-        /// As `georadiusbymember`, of servers that take no writes.
+        /// Works as `georadiusbymember` does, also on servers that take no writes.
         georadiusbymember_ro<T>(key: impl ToArg, member: impl ToArg, radius: impl Number, unit: GeoUnit) -> T = ["GEORADIUSBYMEMBER_RO", key, member, radius, unit];
-        /// As `georadiusbymember_ro`, with options.
+        /// Works as `georadiusbymember_ro` does, with options.
         georadiusbymember_ro_with<T>(key: impl ToArg, member: impl ToArg, radius: impl Number, unit: GeoUnit, options: GeoOptions) -> T = ["GEORADIUSBYMEMBER_RO", key, member, radius, unit, options];
-        /// As `georadiusbymember`, and stores the members with their positions; answers how many.
+        /// Works as `georadiusbymember` does, and stores the members with their positions; returns their number.
         georadiusbymember_store(key: impl ToArg, member: impl ToArg, radius: impl Number, unit: GeoUnit, destination: impl ToArg) -> u64 = ["GEORADIUSBYMEMBER", key, member, radius, unit, "STORE", destination];
-        /// As `georadiusbymember_store`, with options.
+        /// Works as `georadiusbymember_store` does, with options.
         georadiusbymember_store_with(key: impl ToArg, member: impl ToArg, radius: impl Number, unit: GeoUnit, destination: impl ToArg, options: GeoOptions) -> u64 = ["GEORADIUSBYMEMBER", key, member, radius, unit, options, "STORE", destination];
-        /// As `georadiusbymember`, and stores the members with their distances for scores; answers how many.
+        /// Works as `georadiusbymember` does, and stores the members with their distances as scores; returns their number.
         georadiusbymember_storedist(key: impl ToArg, member: impl ToArg, radius: impl Number, unit: GeoUnit, destination: impl ToArg) -> u64 = ["GEORADIUSBYMEMBER", key, member, radius, unit, "STOREDIST", destination];
-        /// As `georadiusbymember_storedist`, with options.
+        /// Works as `georadiusbymember_storedist` does, with options.
         georadiusbymember_storedist_with(key: impl ToArg, member: impl ToArg, radius: impl Number, unit: GeoUnit, destination: impl ToArg, options: GeoOptions) -> u64 = ["GEORADIUSBYMEMBER", key, member, radius, unit, options, "STOREDIST", destination];
-        /// The members in an area.
+        /// Returns the members in an area.
         geosearch<T>(key: impl ToArg, area: GeoArea) -> T = ["GEOSEARCH", key, area];
-        /// As `geosearch`, with options.
+        /// Works as `geosearch` does, with options.
         geosearch_with<T>(key: impl ToArg, area: GeoArea, options: GeoOptions) -> T = ["GEOSEARCH", key, area, options];
-        /// Stores the members in an area with their positions; answers how many.
+        /// Stores the members in an area with their positions; returns their number.
         geosearchstore(destination: impl ToArg, source: impl ToArg, area: GeoArea) -> u64 = ["GEOSEARCHSTORE", destination, source, area];
-        /// As `geosearchstore`, with options.
+        /// Works as `geosearchstore` does, with options.
         geosearchstore_with(destination: impl ToArg, source: impl ToArg, area: GeoArea, options: GeoOptions) -> u64 = ["GEOSEARCHSTORE", destination, source, area, options];
-        /// Stores the members in an area with their distances for scores; answers how many.
+        /// Stores the members in an area with their distances as scores; returns their number.
         geosearchstore_storedist(destination: impl ToArg, source: impl ToArg, area: GeoArea) -> u64 = ["GEOSEARCHSTORE", destination, source, area, "STOREDIST"];
-        /// As `geosearchstore_storedist`, with options.
+        /// Works as `geosearchstore_storedist` does, with options.
         geosearchstore_storedist_with(destination: impl ToArg, source: impl ToArg, area: GeoArea, options: GeoOptions) -> u64 = ["GEOSEARCHSTORE", destination, source, area, options, "STOREDIST"];
     }
 }

@@ -18,11 +18,11 @@ super::commands! {
     /// # Ok::<(), sleeve::Error>(())
     /// ```
     HyperLogLogCommands {
-        /// Counts elements; answers whether the count may have changed.
+        /// Counts elements; returns whether the count may have changed.
         pfadd(key: impl ToArg, elements: impl ToArgs) -> bool = ["PFADD", key, elements];
-        /// About how many different elements the keys have counted together, to 0.81 per cent.
+        /// Returns the approximate number of different elements that the keys have counted together, to 0.81 per cent.
         pfcount(keys: impl ToArgs) -> u64 = ["PFCOUNT", keys];
-        /// Looks into a count, for tests of servers: `GETREG`, `DECODE`, `ENCODING` or `TODENSE`.
+        /// Shows the internals of a count, for tests of servers: `GETREG`, `DECODE`, `ENCODING` or `TODENSE`.
         pfdebug<T>(subcommand: impl ToArg, key: impl ToArg) -> T = ["PFDEBUG", subcommand, key];
         /// Merges the sources into the destination.
         pfmerge(destination: impl ToArg, sources: impl ToArgs) -> () = ["PFMERGE", destination, sources];

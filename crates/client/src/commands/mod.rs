@@ -26,7 +26,7 @@ pub mod sorted_set;
 pub mod stream;
 pub mod string;
 
-/// Writes a family's trait: a line a command.
+/// Defines the trait of a family, from one line for each command.
 macro_rules! commands {
     ($(#[$about:meta])* $family:ident {
         $($(#[$doc:meta])* $method:ident $(<$result:ident>)? ($($argument:ident: $type:ty),*) -> $answer:ty = [$($word:tt)+];)+
@@ -56,7 +56,8 @@ macro_rules! commands {
     };
 }
 
-/// Writes a request: its name, made ready by the compiler and looked up in the command table, and then its arguments.
+/// Writes a request: the command's name, which the compiler encodes and looks up in the command table, and then the
+/// arguments.
 macro_rules! write {
     ($request:expr, $name:literal, $sub:literal $(, $word:expr)* $(,)?) => {
         $crate::commands::write!(@ $request, [$name, $sub] $(, $word)*)
@@ -71,7 +72,7 @@ macro_rules! write {
     }};
 }
 
-/// Which command these words begin with.
+/// Returns the name of the command that these words begin with.
 macro_rules! name {
     ($name:literal, $sub:literal $(, $word:expr)* $(,)?) => {
         $crate::request::name::Name::of(&[$name, $sub])

@@ -1,4 +1,5 @@
-//! Commands about publishing, one line each. To listen is [`Client::subscribe`](crate::Client::subscribe) and its kin.
+//! The commands about publishing as methods, one line each. [`Client::subscribe`](crate::Client::subscribe) and methods like
+//! it subscribe.
 
 use crate::request::{ToArg, ToArgs};
 
@@ -17,9 +18,9 @@ super::commands! {
     /// # Ok::<(), sleeve::Error>(())
     /// ```
     PubSubCommands {
-        /// Sends a message to all subscribers of the channel; answers their number.
+        /// Sends a message to all subscribers of the channel; returns their number.
         publish(channel: impl ToArg, message: impl ToArg) -> u64 = ["PUBLISH", channel, message];
-        /// Sends a message to all subscribers of the shard channel; answers their number.
+        /// Sends a message to all subscribers of the shard channel; returns their number.
         spublish(channel: impl ToArg, message: impl ToArg) -> u64 = ["SPUBLISH", channel, message];
         /// Returns the channels with subscribers.
         pubsub_channels<T>() -> T = ["PUBSUB", "CHANNELS"];
@@ -29,13 +30,13 @@ super::commands! {
         pubsub_help() -> Vec<String> = ["PUBSUB", "HELP"];
         /// Returns the number of patterns with subscribers.
         pubsub_numpat() -> u64 = ["PUBSUB", "NUMPAT"];
-        /// Each of the channels with how many listen to it.
+        /// Returns each of the channels with the number of its subscribers.
         pubsub_numsub<T>(channels: impl ToArgs) -> T = ["PUBSUB", "NUMSUB", channels];
         /// Returns the shard channels with subscribers.
         pubsub_shardchannels<T>() -> T = ["PUBSUB", "SHARDCHANNELS"];
         /// Returns the shard channels with subscribers that match this glob pattern.
         pubsub_shardchannels_matching<T>(pattern: impl ToArg) -> T = ["PUBSUB", "SHARDCHANNELS", pattern];
-        /// Each of the shard channels with how many listen to it.
+        /// Returns each of the shard channels with the number of its subscribers.
         pubsub_shardnumsub<T>(channels: impl ToArgs) -> T = ["PUBSUB", "SHARDNUMSUB", channels];
     }
 }

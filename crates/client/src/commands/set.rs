@@ -22,47 +22,48 @@ super::commands! {
     /// # Ok::<(), sleeve::Error>(())
     /// ```
     SetCommands {
-        /// Adds members; answers how many of them are new.
+        /// Adds members; returns the number of new ones.
         sadd(key: impl ToArg, members: impl ToArgs) -> u64 = ["SADD", key, members];
-        /// The number of members.
+        /// Returns the number of members.
         scard(key: impl ToArg) -> u64 = ["SCARD", key];
-        /// The members of the first set that are in none of the others.
+        /// Returns the members of the first set that are in none of the others.
         sdiff<T>(keys: impl ToArgs) -> T = ["SDIFF", keys];
-        /// Stores the members of the first set that are in none of the others; answers how many.
+        /// Stores the members of the first set that are in none of the others; returns their number.
         sdiffstore(destination: impl ToArg, keys: impl ToArgs) -> u64 = ["SDIFFSTORE", destination, keys];
-        /// The members that all sets have in common.
+        /// Returns the members that all sets have in common.
         sinter<T>(keys: impl ToArgs) -> T = ["SINTER", keys];
-        /// How many members all sets have in common.
+        /// Returns the number of members that all sets have in common.
         sintercard(keys: impl ToArgs) -> u64 = ["SINTERCARD", Counted(&keys)];
-        /// As `sintercard`, but counts no further than this.
+        /// Works as `sintercard` does, but counts only up to this limit.
         sintercard_limit(keys: impl ToArgs, limit: u64) -> u64 = ["SINTERCARD", Counted(&keys), "LIMIT", limit];
-        /// Stores the members that all sets have in common; answers how many.
+        /// Stores the members that all sets have in common; returns their number.
         sinterstore(destination: impl ToArg, keys: impl ToArgs) -> u64 = ["SINTERSTORE", destination, keys];
-        /// Whether the set has this member.
+        /// Returns whether the set has this member.
         sismember(key: impl ToArg, member: impl ToArg) -> bool = ["SISMEMBER", key, member];
-        /// All members.
+        /// Returns all members.
         smembers<T>(key: impl ToArg) -> T = ["SMEMBERS", key];
-        /// Whether the set has each of these members.
+        /// Returns for each of these members whether the set has it.
         smismember(key: impl ToArg, members: impl ToArgs) -> Vec<bool> = ["SMISMEMBER", key, members];
-        /// Moves a member to another set; answers whether it was there.
+        /// Moves a member to another set; returns whether it existed.
         smove(source: impl ToArg, destination: impl ToArg, member: impl ToArg) -> bool = ["SMOVE", source, destination, member];
         /// Takes a random member out; nil if there is none.
         spop<T>(key: impl ToArg) -> T = ["SPOP", key];
         /// Takes up to this many random members out.
         spop_count<T>(key: impl ToArg, count: u64) -> T = ["SPOP", key, count];
-        /// A random member; nil if there is none.
+        /// Returns a random member; nil if there is none.
         srandmember<T>(key: impl ToArg) -> T = ["SRANDMEMBER", key];
-        /// Up to this many different random members; a negative count gives so many, some perhaps more than once.
+        /// Returns up to this many different random members; with a negative count exactly this many, which may repeat.
         srandmember_count<T>(key: impl ToArg, count: i64) -> T = ["SRANDMEMBER", key, count];
-        /// Removes members; answers how many were there.
+        /// Removes members; returns the number of those that existed.
         srem(key: impl ToArg, members: impl ToArgs) -> u64 = ["SREM", key, members];
-        /// Some of the members, and the cursor for the next call. Begin with 0; the end is reached when 0 comes back.
+        /// Returns some of the members, and the cursor for the next call. The first call has the cursor 0; the scan has ended
+        /// when 0 is returned.
         sscan<T>(key: impl ToArg, cursor: u64) -> (u64, T) = ["SSCAN", key, cursor];
-        /// As `sscan`, with options.
+        /// Works as `sscan` does, with options.
         sscan_with<T>(key: impl ToArg, cursor: u64, options: MembersScan) -> (u64, T) = ["SSCAN", key, cursor, options];
-        /// The members that at least one of the sets has.
+        /// Returns the members that at least one of the sets has.
         sunion<T>(keys: impl ToArgs) -> T = ["SUNION", keys];
-        /// Stores the members that at least one of the sets has; answers how many.
+        /// Stores the members that at least one of the sets has; returns their number.
         sunionstore(destination: impl ToArg, keys: impl ToArgs) -> u64 = ["SUNIONSTORE", destination, keys];
     }
 }
