@@ -20,10 +20,11 @@ pub struct OffPage;
 /// From so many bytes on a block is large.
 const LARGE_MIN: usize = 16 * 1024;
 
-/// How far behind the beginning of its memory a large block begins. No alignment that is asked for may be larger.
+/// The distance in bytes between the beginning of the allocated memory and a large block in it. No larger alignment may be
+/// requested.
 const OFFSET: usize = 128;
 
-/// The memory that is asked for in the place of a large block; none where the block is not large.
+/// Returns the layout that is allocated for a large block; none if the block is not large.
 #[inline]
 fn widened(layout: Layout) -> Option<Layout> {
     let is_large = layout.size() >= LARGE_MIN && layout.align() <= OFFSET;
@@ -97,7 +98,7 @@ unsafe impl GlobalAlloc for OffPage {
     }
 }
 
-/// Where a large block begins in its memory.
+/// Returns the beginning of a large block in its memory.
 #[inline]
 fn behind(memory: *mut u8) -> *mut u8 {
     // SAFETY: the memory is longer than this by the block's length.
@@ -115,7 +116,7 @@ fn purge() {
     unsafe { libmimalloc_sys::mi_collect(true) }
 }
 
-/// The allocator's own counters, as JSON.
+/// Returns the allocator's own counters, as JSON.
 fn describe() -> String {
     match MiMalloc::stats_json() {
         Ok(stats) => String::from_utf8_lossy(stats.to_bytes()).into_owned(),

@@ -32,7 +32,7 @@ pub enum Command {
     Reference(reference::ReferenceOptions),
 }
 
-/// The command of this process and which of its options were typed; `Err` when there is nothing more to do.
+/// Returns the command of this process and which of its options were typed; `Err` when there is nothing more to do.
 pub fn read() -> Result<(Command, ArgMatches), ExitCode> {
     let words: Vec<OsString> = std::env::args_os().collect();
     let tool = words.get(1).and_then(|word| word.to_str()).unwrap_or_default();
@@ -76,7 +76,7 @@ fn refuse(error: &clap::Error, tool: &str) -> ExitCode {
     }
 }
 
-/// The option that is unknown here, if Redis's or Valkey's program knows it.
+/// Returns the option that is unknown here, if Redis's or Valkey's program knows it.
 fn not_there(error: &clap::Error, table: &'static [Unsupported]) -> Option<&'static Unsupported> {
     let unknown = error.kind() == ErrorKind::UnknownArgument;
     match error.get(ContextKind::InvalidArg) {

@@ -24,7 +24,7 @@ pub fn flush() {
     settle(io::stdout().flush());
 }
 
-/// Any other fault of standard output is reported once, and nothing more can be said.
+/// Ends the program if standard output has failed: without a message if the reader has left, otherwise with one.
 fn settle(result: io::Result<()>) {
     match result {
         Ok(()) => {}

@@ -33,7 +33,7 @@ Examples:
 #[derive(Clone, Debug, clap::Args)]
 #[command(arg_required_else_help = true, after_help = EXAMPLES)]
 pub struct ReferenceOptions {
-    /// Which.
+    /// The kind of reference to write.
     #[command(subcommand)]
     what: What,
 }
@@ -94,7 +94,7 @@ fn write_pages(command: &clap::Command, folder: &Path) -> std::io::Result<()> {
     own::replace(&file, &text, 0o644).map_err(|error| own::named(&file, error))
 }
 
-/// The table of options as Markdown.
+/// Returns the table of options as Markdown.
 fn configuration() -> String {
     let mut out = String::from(
         "# Options of the server\n\n\

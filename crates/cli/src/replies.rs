@@ -20,10 +20,10 @@ const REPLY_BYTES_MAX: u64 = 1 << 30;
 /// The message for a server that speaks TLS, when it is spoken to without.
 const USE_TLS: &str = "this port speaks TLS: add --tls";
 
-/// The length of the reply that the buffer begins with, where it is whole.
+/// Returns the length of the reply that the buffer begins with, if it is whole.
 ///
-/// Fails with `InvalidData` when the bytes are not RESP, and when the reply is longer than is kept of one, or says that it will
-/// be.
+/// Fails with `InvalidData` if the bytes are not RESP, and if the reply is longer, or claims to be longer, than the limit on
+/// one reply.
 pub fn cut(scanner: &mut Scanner, buffer: &[u8]) -> io::Result<Option<usize>> {
     let fault = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
     match scanner.scan(buffer) {
@@ -44,7 +44,7 @@ pub struct Replies {
     skip: usize,
     /// Frames that are missing until the current top-level reply is whole.
     missing: u64,
-    /// Whether that is no reply but a message that the server pushes on its own account.
+    /// True if the frame is no reply but a message that the server pushes.
     is_push: bool,
     /// The beginning of a line that the last read cut.
     line: Vec<u8>,
@@ -58,7 +58,7 @@ impl Default for Replies {
 }
 
 impl Replies {
-    /// The text of the first error reply, without its leading `-`.
+    /// Returns the text of the first error reply, without its leading `-`.
     pub fn first_error(&self) -> Option<&str> {
         self.first_error.as_deref()
     }
@@ -155,7 +155,7 @@ impl Replies {
     }
 }
 
-/// The length of a bulk or aggregate; `None` is the null of RESP2.
+/// Returns the length of a bulk or aggregate; `None` is the null of RESP2.
 fn length(line: &[u8]) -> io::Result<Option<u64>> {
     let digits = line.strip_suffix(b"\r\n").ok_or_else(|| invalid("reply line without CRLF"))?;
     if digits == b"-1" {

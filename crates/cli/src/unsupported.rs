@@ -65,7 +65,7 @@ pub static OF_BENCH: &[Unsupported] = &[
     absent("--fuzz-loglevel", FUZZ),
 ];
 
-/// The entry of an option as it was typed, with or without `=value`.
+/// Returns the entry of an option as it was typed, with or without `=value`.
 pub fn find(table: &'static [Unsupported], typed: &str) -> Option<&'static Unsupported> {
     let name = typed.split_once('=').map_or(typed, |(name, _)| name);
     table.iter().find(|absent| absent.name == name)

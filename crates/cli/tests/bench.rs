@@ -11,7 +11,7 @@ use std::thread;
 use rustix::process::{Pid, Signal, kill_process};
 use sleeve_tests::{Kind, Server, Settings};
 
-/// How often each command was received, by its words without values.
+/// The number of times that each command was received, by its words without values.
 type Counts = Arc<Mutex<HashMap<String, u64>>>;
 
 fn serve(stream: TcpStream, counts: &Counts) -> Option<()> {
@@ -93,7 +93,7 @@ fn interrupted(arguments: &[&str], name: &str, enough: u64) -> (Option<i32>, Str
     (output.status.code(), String::from_utf8(output.stdout).unwrap())
 }
 
-/// The value of a number in the one object of `--json`.
+/// Returns the value of a number in the one object of `--json`.
 fn figure(output: &Output, name: &str) -> f64 {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8_lossy(&output.stdout);

@@ -69,7 +69,7 @@ fn check(folder: &Folder, words: &[&str]) -> (Option<i32>, String, String) {
     run(Path::new(SLEEVE), folder, &[&["check", "aof"], words].concat(), "")
 }
 
-/// A log as Redis writes it: a base in requests, and two increments, the second with times.
+/// Returns a log as Redis writes it: a base in requests, and two increments, the second with times.
 fn plain(name: &str) -> Folder {
     let folder = Folder::new(name);
     let select = request(&["SELECT", "0"]);
@@ -198,7 +198,7 @@ fn damage_beyond_repair_is_left_unchanged_with_a_remedy() {
     }
 }
 
-/// Where a line ends too early, that tool prints a byte that lies behind it in memory.
+/// Removes the byte that redis-check-aof prints if a line ends too early: it lies behind the line in that tool's memory.
 fn without_what_is_behind(said: &str) -> String {
     let mut parts = said.split("got: 00");
     let first = parts.next().unwrap_or_default().to_owned();

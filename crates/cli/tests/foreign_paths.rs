@@ -1,6 +1,6 @@
-//! Every option, argument and variable that names a path, pointed at a thing that is not the program's own: a device, a
-//! directory, a FIFO, symbolic links, and another's file. The program works without changing the thing, or ends with an error
-//! that names it.
+//! Tests of every option, argument and variable that names a path, pointed at a thing that is not the program's own: a
+//! device, a directory, a FIFO, symbolic links, and another program's file. The program works without changing the thing, or
+//! ends with an error that names it.
 //!
 //! The options of the server come from its table and the arguments of the tools from their completions, so that a new one
 //! without a case here fails the test. The devices are made in the test's own folder, where the system lets us.
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A name that no error has by chance.
 const THING: &str = "xthing";
 
-/// Another's file.
+/// The contents of a file that belongs to another program.
 const PRECIOUS: &str = "precious\n";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,7 +97,7 @@ enum Runs {
 struct Case {
     /// The option or argument.
     name: &'static str,
-    /// Where the thing is.
+    /// The place of the thing.
     at: &'static str,
     runs: Runs,
     files: Files,
@@ -459,7 +459,7 @@ fn run_server(case: Case, words: &[&str], commands: &[&str], folder: &Path) -> (
     (ended == Err(true), output(folder) + &said)
 }
 
-/// A connection, once the server has its data.
+/// Returns a connection, once the server has its data.
 fn ready(socket: &Path) -> Option<UnixStream> {
     let mut connection = UnixStream::connect(socket).ok()?;
     connection.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -72,7 +72,7 @@ const MODES: &[&[&str]] = &[
     &["--no-raw", "-3", "--show-pushes", "yes"],
 ];
 
-/// The other forms of the command line, each with the content of standard input.
+/// More command lines, each with the content of standard input.
 const SESSIONS: &[(&[&str], &str)] = &[
     (&["-r", "3", "R", "5"], ""),
     (&["-r", "2", "-D", "|", "R", "5"], ""),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use sleeve_tests::{Kind, Server};
 
-/// A server that answers HTTP, and its port for that.
+/// Returns a server that answers HTTP, and its port for that.
 fn server(options: &[&str]) -> (Server, u16) {
     let port = TcpListener::bind("127.0.0.1:0").and_then(|taken| taken.local_addr()).expect("a port").port();
     let server = Server::start_with(Kind::Sleeve, &[&["--http", &port.to_string()], options].concat());

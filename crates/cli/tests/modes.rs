@@ -10,12 +10,12 @@ use sleeve_tests::{Kind, Server, Settings};
 
 const SLEEVE: &str = env!("CARGO_BIN_EXE_sleeve");
 
-/// One server of each kind.
+/// Starts one server of each kind.
 fn servers() -> [Server; 3] {
     [Kind::Sleeve, Kind::Redis, Kind::Valkey].map(server)
 }
 
-/// A server with a few keys of every type.
+/// Returns a server with a few keys of every type.
 fn server(kind: Kind) -> Server {
     let binary = if kind == Kind::Sleeve { PathBuf::from(SLEEVE) } else { kind.binary().unwrap() };
     let server = Server::launch(kind, &binary, Settings::default()).unwrap();
@@ -124,7 +124,7 @@ fn an_unknown_option_is_refused_with_a_hint() {
     assert!(error.contains("unknown command '--bigkye'"), "{error}");
 }
 
-/// Every option that a program's help begins a line with.
+/// Returns every option with which a line of a program's help begins.
 fn options_of(program: &str) -> Vec<String> {
     let help = Command::new(program).arg("--help").output().unwrap();
     let help = [help.stdout, help.stderr].concat();
@@ -212,7 +212,7 @@ fn a_script_of_a_file_runs_as_with_redis_cli() {
     }
 }
 
-/// The lines that say something, without an order.
+/// Returns the lines that say something, without an order.
 fn findings(output: &Output) -> Vec<String> {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let output = text(&output.stdout);
@@ -387,7 +387,7 @@ fn lines_end_at_the_first_failure_where_that_is_asked_for() {
     }
 }
 
-/// The prompt of `sleeve cli` on a terminal of its own, which the program `script` makes.
+/// Starts the prompt of `sleeve cli` on a terminal of its own, which the program `script` makes.
 fn prompt(server: &Server) -> Running {
     // A shell that stays in between reports its own end by Ctrl-C, as dash does, instead of the prompt's exit code.
     let line = format!("exec {SLEEVE} cli -p {}", server.port());

@@ -19,7 +19,7 @@ fn sleeve(words: &[&str]) -> Output {
     command(words).output().expect("it can be started")
 }
 
-/// The temporary folders of a sweep's servers.
+/// Returns the temporary folders of a sweep's servers.
 fn folders_of(is_of: impl Fn(u32) -> bool) -> Vec<String> {
     let all = fs::read_dir(std::env::temp_dir()).expect("a folder");
     let names = all.filter_map(|entry| entry.ok()?.file_name().into_string().ok());

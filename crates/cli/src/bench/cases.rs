@@ -11,22 +11,22 @@ pub const RANDOM: &str = "__rand_int__";
 /// The word in a request that stands for the value (`-d` bytes).
 pub const DATA: &str = "__data__";
 
-/// One named test.
+/// A named test.
 #[derive(Debug)]
 pub struct Case {
     /// The name that `-t` takes.
     pub name: &'static str,
     /// The title that is printed.
     pub title: &'static str,
-    /// Whether it runs when `-t` is absent.
+    /// True if the test runs when `-t` is absent.
     pub default: bool,
     /// The request: its beginning, and a tail that is repeated.
     pub head: &'static [&'static str],
     /// See `head`.
     pub tail: &'static [&'static str],
-    /// How many times the tail is repeated.
+    /// The number of times that the tail is repeated.
     pub tail_times: usize,
-    /// Whether the request is sent as an inline command.
+    /// True if the request is sent as an inline command.
     pub inline: bool,
     /// The data that exist before the test when `--fill` is given.
     pub fill: Option<&'static Fill>,
@@ -78,7 +78,7 @@ const fn ten(case: Case, tail: &'static [&'static str]) -> Case {
     Case { tail, tail_times: 10, ..case }
 }
 
-/// All named tests.
+/// The named tests.
 pub static CASES: &[Case] = &[
     Case { inline: true, ..default(case("ping_inline", "PING_INLINE", &["PING"], None)) },
     default(case("ping_mbulk", "PING_MBULK", &["PING"], None)),
@@ -129,20 +129,20 @@ pub static CASES: &[Case] = &[
 ];
 
 impl Case {
-    /// The words of the request, placeholders still in place.
+    /// Returns the words of the request, placeholders still in place.
     pub fn words(&self) -> Vec<&'static str> {
         let tails = (0..self.tail_times).flat_map(|_| self.tail.iter().copied());
         self.head.iter().copied().chain(tails).collect()
     }
 
-    /// The encoded request with this value, its numbers still placeholders.
+    /// Returns the encoded request with this value, its numbers still placeholders.
     pub fn request(&self, value: &[u8]) -> Vec<u8> {
         if self.inline { [self.head.join(" ").as_bytes(), b"\r\n"].concat() } else { encoded(&self.words(), value) }
     }
 }
 
 impl Fill {
-    /// The encoded request with this value, its numbers still placeholders.
+    /// Returns the encoded request with this value, its numbers still placeholders.
     pub fn request(&self, value: &[u8]) -> Vec<u8> {
         encoded(self.words, value)
     }
@@ -155,12 +155,12 @@ fn encoded(words: &[&'static str], value: &[u8]) -> Vec<u8> {
     request
 }
 
-/// The title of a test as the table has it, if there is such a test.
+/// Returns the title of a test as the table has it, if there is such a test.
 pub fn title(text: &str) -> Option<&'static str> {
     CASES.iter().map(|case| case.title).find(|title| *title == text)
 }
 
-/// The tests that a comma-separated list names, in the table's order; `Err` holds the first unknown name.
+/// Returns the tests that a comma-separated list names, in the table's order; `Err` holds the first unknown name.
 ///
 /// `ping` names both forms of PING and `lrange` those of 100, 300, 500 and 600 elements, as in redis-benchmark.
 pub fn select(list: Option<&str>) -> Result<Vec<&'static Case>, String> {

@@ -1,4 +1,4 @@
-//! How many connections the system allows.
+//! The limit of the system on open connections.
 
 use std::io::{self, Write};
 

@@ -17,7 +17,7 @@ use super::meter::{Reading, own_nanoseconds};
 use super::template::Numbers;
 use crate::interrupt::Interrupt;
 
-/// How often the caller hears of the progress.
+/// The interval at which the caller gets the progress.
 const TICK: Duration = Duration::from_millis(100);
 
 /// The sum of one test.
@@ -117,7 +117,7 @@ fn split(whole: &Share, threads: usize) -> Vec<Share> {
         .collect()
 }
 
-/// A thread's own numbers: another seed, or another stretch of the sequence.
+/// Returns a thread's own numbers: another seed, or another stretch of the sequence.
 fn numbers_of(numbers: &Numbers, index: u64, threads: u64, requests: u64) -> Numbers {
     match numbers {
         Numbers::Literal => Numbers::Literal,

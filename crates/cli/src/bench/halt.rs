@@ -1,14 +1,14 @@
-//! How the generator's threads hear that a test is over before all its requests are answered.
+//! The signal that tells the generator's threads that a test ends before all its requests are answered.
 //!
-//! Each has one end of a socket among the connections that it waits for, so that even one that waits for a silent server
-//! hears of it at once, and one that is busy asks nothing extra.
+//! Each thread has one end of a socket among the connections that it waits for. So even a thread that waits for a silent
+//! server wakes at once, and a busy thread needs no extra check.
 
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Whether and why a measurement is to end.
+/// The state of a measurement: whether and why it is to end.
 #[derive(Debug)]
 pub struct Halt {
     state: AtomicU8,

@@ -1,9 +1,9 @@
-//! One thread of the load generator: its own epoll, its share of the connections, one batch in flight on each.
+//! A thread of the load generator: its own epoll, its share of the connections, one batch in flight on each.
 //!
-//! A connection sends a batch of prebuilt requests, waits for all replies, and sends the next. Reading and writing cost
-//! one system call each and there is no other bookkeeping in the kernel: a connection is registered for reading once, and
-//! for writing only while a batch does not fit into its socket. The time of a request runs from the write of its batch to
-//! the read that brought its reply.
+//! A connection sends a batch of prebuilt requests, waits for all replies, and sends the next. Reading and writing cost one
+//! system call each and there is no other bookkeeping in the kernel: a connection is registered for reading once, and for
+//! writing only while a batch does not fit into its socket. The time of a request runs from the write of its batch to the
+//! read that brought its reply.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -35,7 +35,7 @@ const LATENCY_US_MAX: u64 = 60_000_000;
 /// The work of one thread.
 #[derive(Clone, Debug)]
 pub struct Share {
-    /// Where the server is.
+    /// The address of the server.
     pub endpoint: Endpoint,
     /// The login that each connection sends first.
     pub login: Login,
@@ -43,13 +43,13 @@ pub struct Share {
     pub clients: usize,
     /// Requests of all connections together; a number that a test of a certain duration never reaches.
     pub requests: u64,
-    /// When to send no more, counted from the beginning.
+    /// The time after which no more requests are sent, counted from the beginning.
     pub duration: Option<Duration>,
     /// Requests a second at the most.
     pub rate: Option<f64>,
     /// Requests of one batch.
     pub pipeline: usize,
-    /// Whether a connection serves more than one batch.
+    /// True if a connection serves more than one batch.
     pub keep_alive: bool,
     /// The encoded request.
     pub request: Vec<u8>,
@@ -60,13 +60,13 @@ pub struct Share {
 /// The measurements of one thread.
 #[derive(Debug)]
 pub struct Measured {
-    /// When the last reply had arrived.
+    /// The time at which the last reply arrived.
     pub finished: Instant,
     /// Latencies in microseconds, one per request.
     pub latencies: Histogram<u64>,
 }
 
-/// A histogram that fits every latency, to three digits.
+/// Returns a histogram that fits every latency, to three digits.
 pub fn histogram() -> Histogram<u64> {
     let mut histogram = Histogram::new_with_bounds(1, LATENCY_US_MAX, 3).expect("the bounds are constants in order");
     histogram.auto(false);

@@ -12,7 +12,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::endpoint::{Endpoint, Login, encode, exchange};
 
-/// How far the age that a server reports and that of its process may differ; both are rounded, and loading takes time.
+/// The largest difference between the age that a server reports and the age of its process; both are rounded, and loading
+/// takes time.
 const AGE_DIFFERENCE_SECONDS_MAX: u64 = 5;
 
 /// The resources that a server has used so far, or in a period.
@@ -20,7 +21,7 @@ const AGE_DIFFERENCE_SECONDS_MAX: u64 = 5;
 pub struct Reading {
     /// CPU time of all threads in nanoseconds.
     pub nanoseconds: u64,
-    /// How often a thread gave its CPU up or had to.
+    /// The number of context switches of the threads, voluntary or not.
     pub switches: u64,
     /// The number of system calls, where a tool counts them.
     pub system_calls: Option<u64>,
@@ -44,7 +45,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// The meter of the server at `endpoint`; `None` when it does not run on this machine.
+    /// Returns the meter of the server at `endpoint`; `None` when it does not run on this machine.
     pub fn find(endpoint: &Endpoint, login: &Login) -> io::Result<Option<Self>> {
         let stream = login.connect(endpoint)?;
         if !stream.is_local() {
@@ -80,12 +81,12 @@ impl Meter {
         Some(sum)
     }
 
-    /// The folder in which the kernel tells of its process.
+    /// Returns the kernel's folder about the server's process.
     pub fn process(&self) -> PathBuf {
         self.tasks.with_file_name("")
     }
 
-    /// The ids of its threads.
+    /// Returns the ids of the server's threads.
     pub fn threads(&self) -> Vec<i32> {
         let Ok(tasks) = fs::read_dir(&self.tasks) else { return Vec::new() };
         tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok()).collect()
@@ -109,9 +110,9 @@ fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
 }
 
-/// Whether the process found under that id is as old as the server says that it is.
+/// Returns whether the process with that id is as old as the server says that it is.
 ///
-/// A server in a container names a process id of its own; here that number belongs to something else.
+/// A server in a container reports a process id of its own; outside of the container that number belongs to another process.
 fn is_that_old(root: &Path, uptime_seconds: Option<u64>) -> bool {
     let Some(claimed) = uptime_seconds else { return root.exists() };
     age_seconds(root).is_some_and(|age| age.abs_diff(claimed) <= AGE_DIFFERENCE_SECONDS_MAX)
@@ -128,7 +129,7 @@ fn scheduled(path: &Path) -> Option<u64> {
     fs::read_to_string(path).ok()?.split_whitespace().next()?.parse().ok()
 }
 
-/// How often a thread was switched, by itself and by others.
+/// Returns the number of context switches of a thread, voluntary or not.
 fn switches(path: &Path) -> Option<u64> {
     let text = fs::read_to_string(path).ok()?;
     let counts = text.lines().filter_map(|line| line.split_once("voluntary_ctxt_switches:"));
@@ -141,7 +142,7 @@ fn ticks(path: &Path) -> Option<u64> {
     Some(ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second()))
 }
 
-/// A numeric field of a `stat` file, counted from 1 as in proc(5); the second may hold spaces and parentheses.
+/// Returns a numeric field of a `stat` file, counted from 1 as in proc(5); the second may hold spaces and parentheses.
 pub fn stat_field(path: &Path, number: usize) -> Option<u64> {
     let text = fs::read_to_string(path).ok()?;
     let (_, after_name) = text.rsplit_once(')')?;

@@ -83,7 +83,7 @@ fn try_run(options: &BenchOptions) -> Result<ExitCode, String> {
     Ok(if is_cut { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }
 
-/// One run of the program: the server, its contents, and the destination of the figures.
+/// A run of the program: the server, its contents, and the destination of the figures.
 struct Session<'a> {
     options: &'a BenchOptions,
     endpoint: Endpoint,
@@ -124,7 +124,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The title and the request of the command line's own command, if there is one.
+    /// Returns the title and the request of the command line's own command, if there is one.
     fn own_request(&self) -> Result<Option<(String, Vec<u8>)>, String> {
         if self.options.command.is_empty() {
             return Ok(None);

@@ -21,7 +21,7 @@ impl Pace {
         Self { each: Duration::try_from_secs_f64(1.0 / rate).unwrap_or(Duration::MAX), next: now }
     }
 
-    /// How long to wait for the next batch; zero when it may leave.
+    /// Returns the time to wait for the next batch; zero if it may leave.
     pub fn wait(&self, now: Instant) -> Duration {
         self.next.saturating_duration_since(now)
     }

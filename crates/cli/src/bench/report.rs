@@ -1,4 +1,4 @@
-//! How a test's figures are printed: redis-benchmark's four shapes, each with the server's CPU per request, and JSON.
+//! The printing of a test's figures: redis-benchmark's four formats, each with the server's CPU per request, and JSON.
 //!
 //! Scripts read redis-benchmark's output by position and by words, so its words stay as they are. Sleeve's additions come
 //! last in a line.
@@ -9,16 +9,16 @@ use std::time::Duration;
 use super::generator::Outcome;
 use super::meter::Reading;
 
-/// How figures are printed.
+/// The format in which figures are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Tables of percentiles.
     Full,
-    /// One line a test.
+    /// A line for each test.
     Quiet,
     /// Comma-separated values with a heading.
     Csv,
-    /// One JSON array at the end.
+    /// A JSON array at the end.
     Json,
 }
 
@@ -37,7 +37,7 @@ pub struct Setting {
     pub keyspace: Option<u64>,
     /// Generator threads.
     pub threads: usize,
-    /// Whether connections are kept.
+    /// True if connections are kept.
     pub keep_alive: bool,
     /// Requests a second that were not to be passed.
     pub rate_max: Option<u32>,
@@ -172,7 +172,7 @@ impl<W: Write> Report<W> {
     }
 }
 
-/// The six figures of redis-benchmark's summary, in milliseconds.
+/// Returns the six figures of redis-benchmark's summary, in milliseconds.
 fn summary(outcome: &Outcome) -> [(&'static str, f64); 6] {
     let latencies = &outcome.latencies;
     [
@@ -200,7 +200,7 @@ pub fn each_us(nanoseconds: u64, requests: u64) -> f64 {
     nanoseconds as f64 / 1000.0 / requests.max(1) as f64
 }
 
-/// A JSON string (RFC 8259, section 7).
+/// Returns a JSON string (RFC 8259, section 7).
 pub fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for character in text.chars() {

@@ -8,7 +8,7 @@ use super::cases::RANDOM;
 /// Digits of a number that replaces the placeholder.
 const DIGITS: usize = RANDOM.len();
 
-/// Where the numbers of the next request come from.
+/// The source of the numbers of the next request.
 #[derive(Clone, Debug)]
 pub enum Numbers {
     /// The placeholder stays as it is.
@@ -17,10 +17,10 @@ pub enum Numbers {
     Random {
         /// The generator's state.
         state: u64,
-        /// One more than the largest number.
+        /// The largest number plus one.
         bound: u64,
     },
-    /// One after the other, so that every number is used in one request; all its placeholders are that number.
+    /// Numbers in order, so that every number is used in one request; all placeholders of a request are the same number.
     Sequence {
         /// The next number.
         next: u64,
@@ -36,7 +36,8 @@ impl Numbers {
         }
     }
 
-    /// The number for the next placeholder, which is the first of its request or not; `None` when the placeholder stays.
+    /// Returns the number for the next placeholder, which is the first of its request or not; `None` when the placeholder
+    /// stays.
     fn next(&mut self, is_first: bool) -> Option<u64> {
         match self {
             Self::Literal => None,
@@ -80,7 +81,7 @@ impl Template {
         }
     }
 
-    /// The bytes of the first `count` requests with fresh numbers.
+    /// Returns the bytes of the first `count` requests with fresh numbers.
     pub fn next(&mut self, count: usize, numbers: &mut Numbers) -> &[u8] {
         for (index, place) in self.places.iter().take(count * self.places_each).enumerate() {
             let Some(number) = numbers.next(index % self.places_each == 0) else { break };
@@ -92,7 +93,7 @@ impl Template {
     }
 }
 
-/// All pairs of decimal digits, `00` to `99`.
+/// The pairs of decimal digits, `00` to `99`.
 static PAIRS: [[u8; 2]; 100] = {
     let mut pairs = [[0; 2]; 100];
     let mut value = 0;
@@ -111,7 +112,7 @@ fn write_digits(mut number: u64, digits: &mut [u8]) {
     }
 }
 
-/// A key of sixteen bytes: a prefix, and a number below 10^12 with leading zeros.
+/// Returns a key of sixteen bytes: a prefix, and a number below 10^12 with leading zeros.
 pub fn numbered_key(prefix: [u8; 4], number: u64) -> [u8; 16] {
     let mut key = [b'0'; 16];
     let (head, digits) = key.split_at_mut(prefix.len());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// A round trip that is no error of typing.
+/// Parses a round trip, and refuses one that is so long that it must be a typing error.
 pub fn round_trip(text: &str) -> Result<Duration, String> {
     let time = time(text)?;
     if time > Duration::from_secs(10) { Err("the longest round trip is 10s".to_owned()) } else { Ok(time) }

@@ -105,7 +105,7 @@ fn print(findings: &Findings) {
     }
 }
 
-/// The lock that a server of this log would hold.
+/// Returns the lock that a server of this log would hold.
 fn lock(file: &Path) -> Result<Option<Box<dyn sleeve_disk::disk::Lock>>, String> {
     let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let Some(name) = name.strip_suffix(".manifest") else { return Ok(None) };

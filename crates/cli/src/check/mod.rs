@@ -22,7 +22,7 @@ A program that is called redis-check-rdb or redis-check-aof answers as Redis's t
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
 pub struct CheckOptions {
-    /// Which kind of file.
+    /// The kind of file.
     #[command(subcommand)]
     pub what: What,
 }

@@ -51,7 +51,7 @@ struct FileStatistics {
     functions: u64,
     /// Records that a server leaves out or puts right.
     odd: Vec<Oddity>,
-    /// How many there are, of which no more than some are kept.
+    /// The number of odd records; only some of them are kept.
     odd_count: u64,
     databases: BTreeMap<usize, Database>,
     /// Keys by the name of their type.
@@ -64,7 +64,7 @@ const ODD_TOLD_MAX: usize = 10;
 
 /// Why a file is not whole.
 enum Damage {
-    /// It cannot be read on.
+    /// The file cannot be read any further.
     File(Error),
     /// This key stands in it twice.
     Twice(KeyRecord),

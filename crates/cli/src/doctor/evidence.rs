@@ -21,7 +21,7 @@ pub struct Path {
 /// Times of many equal requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Times {
-    /// How many.
+    /// The number of requests.
     pub count: usize,
     /// A tenth took no longer: the round trip over an idle way.
     pub p10: f64,
@@ -34,7 +34,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// The times of these requests.
+    /// Returns the times of these requests.
     pub fn of(mut times: Vec<f64>) -> Self {
         times.sort_unstable_by(f64::total_cmp);
         let at = |share: f64| {
@@ -100,7 +100,7 @@ pub struct Evidence {
 pub struct Calls {
     /// Its full name in lower case.
     pub name: String,
-    /// How many.
+    /// The number of calls.
     pub count: u64,
     /// Their time in the server, in microseconds.
     pub time_us: f64,
@@ -109,7 +109,7 @@ pub struct Calls {
 /// An entry of the slow log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlowCommand {
-    /// How long it took, in microseconds.
+    /// The execution time, in microseconds.
     pub time_us: u64,
     /// Its beginning.
     pub text: String,
@@ -118,11 +118,12 @@ pub struct SlowCommand {
 /// Commands as they came.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MonitorSample {
-    /// How many connections they came from, as if all of them were equally busy; `None` where these have no addresses.
+    /// The number of connections that sent the commands, weighted as if all of them were equally busy; `None` if MONITOR
+    /// gives no addresses.
     pub clients: Option<f64>,
     /// Keys that they named.
     pub key_count: usize,
-    /// The one that was named the most, quoted, and its share.
+    /// The key that was named the most, quoted, and its share.
     pub hottest: Option<(String, f64)>,
     /// The bursts of commands between pauses.
     pub bursts: Option<Bursts>,
@@ -131,7 +132,7 @@ pub struct MonitorSample {
 /// The commands that connections sent between two pauses: a request of the program's own users, as a rule.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bursts {
-    /// How many were seen whole.
+    /// The number of bursts that were seen whole.
     pub count: usize,
     /// Round trips of one, the median.
     pub round_trips: f64,
@@ -168,7 +169,7 @@ pub struct Server {
 /// The forks of a server that forks.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Forks {
-    /// How many there were.
+    /// The number of forks.
     pub count: u64,
     /// The longest, in microseconds.
     pub longest_us: u64,
@@ -177,7 +178,7 @@ pub struct Forks {
 /// The append-only log.
 #[derive(Clone, Debug, Default)]
 pub struct Log {
-    /// Whether there is one.
+    /// True if the server has an AOF.
     pub is_on: bool,
     /// `appendfsync`, where it may be read.
     pub policy: Option<String>,
@@ -188,9 +189,9 @@ pub struct Log {
 /// Looks at the sockets that lead to the server.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sockets {
-    /// How often they were looked at.
+    /// The number of looks at the sockets.
     pub looks: u64,
-    /// How often replies had arrived and lay unread for some milliseconds.
+    /// The number of looks in which replies had arrived and lay unread for some milliseconds.
     pub left_lying: u64,
 }
 
@@ -199,7 +200,7 @@ pub struct Sockets {
 pub struct Usage {
     /// The busiest thread, or so many of them on average.
     pub busiest_share: f64,
-    /// How long that waited for a processor.
+    /// The share of the time in which that thread waited for a processor.
     pub delayed_share: f64,
 }
 

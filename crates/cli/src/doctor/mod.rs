@@ -41,7 +41,7 @@ pub fn run(options: &DoctorOptions) -> ExitCode {
     }
 }
 
-/// Whether nothing is wrong.
+/// Runs the doctor; returns whether it has found no cause.
 fn try_run(options: &DoctorOptions) -> Result<bool, String> {
     options.tls_options.check(options.url.starts_with("rediss://"))?;
     let (endpoint, mut login) = resolve_url(&options.url, &options.tls_options)?;

@@ -18,13 +18,13 @@ const PINGS_MIN: usize = 5;
 const CONNECTS: usize = 9;
 /// PINGs that are sent without waiting.
 const TOGETHER: usize = 20_000;
-/// How long each of the measurements goes on, if it can be ended.
+/// The duration of each of the measurements, if it can be ended.
 const TIME: Duration = Duration::from_millis(400);
 /// The echoed payloads, in bytes, one after the other: enough for the bandwidth to count more than the round trip.
 const ECHOED: [usize; 4] = [16 << 10, 64 << 10, 256 << 10, 1 << 20];
 /// Echoes of a length: the shortest counts, because others wait for a processor.
 const ECHOES: usize = 3;
-/// One that takes longer is not done again, in microseconds.
+/// The duration of an echo, in microseconds, from which on it is not repeated.
 const LONG_ECHO_US: f64 = 100_000.0;
 /// An echo that takes so many round trips says how wide the way is.
 const ROUND_TRIPS_OF_ECHO: f64 = 20.0;
@@ -55,7 +55,7 @@ fn pings(session: &mut Session) -> Result<(Times, f64), Fault> {
     Ok((Times::of(times), mean))
 }
 
-/// The microseconds that something takes.
+/// Returns the duration of some work in microseconds.
 fn timed<T>(work: impl FnOnce() -> Result<T, Fault>) -> Result<f64, Fault> {
     let begun = Instant::now();
     work().map(|_| begun.elapsed().as_secs_f64() * 1e6)
@@ -79,7 +79,7 @@ fn together(session: &mut Session, endpoint: &Endpoint, login: &Login) -> Result
     Ok(after.saturating_sub(before).max(TOGETHER as u64) as f64 / seconds)
 }
 
-/// The median time of a new connection until its first reply.
+/// Returns the median time of a new connection until its first reply.
 fn connect(endpoint: &Endpoint, login: &Login, tally: &Tally) -> Result<f64, Fault> {
     let mut ping = Vec::new();
     encode(&["PING"], &mut ping);

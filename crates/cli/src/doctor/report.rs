@@ -8,7 +8,7 @@ use super::causes::figures::{percent, size, time};
 use super::evidence::Evidence;
 use crate::output;
 
-/// How wide lines may be, as `--help` is.
+/// The largest width of lines, as in `--help`.
 const WIDTH: usize = 120;
 
 /// Prints the findings.

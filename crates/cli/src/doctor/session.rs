@@ -15,7 +15,7 @@ use crate::shell::connection::{Connection, Target, error_of};
 /// The name of the doctor's connections in CLIENT LIST.
 pub const NAME: &str = "sleeve-doctor";
 
-/// How long a server may take for a reply: one that is swapped out or amid a slow command takes long.
+/// The timeout of a reply: a server that is swapped out or runs a slow command takes long.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Why there is no reply.
@@ -38,9 +38,9 @@ impl fmt::Display for Fault {
 /// The requests that the doctor itself has sent, and their replies.
 #[derive(Clone, Debug, Default)]
 pub struct Own {
-    /// How often each command, by its full name.
+    /// The number of requests of each command, by its full name.
     pub commands: HashMap<String, u64>,
-    /// All of them.
+    /// The number of all requests.
     pub count: u64,
     /// Bytes to the server.
     pub bytes_in: u64,
@@ -93,7 +93,7 @@ impl Session {
         }
     }
 
-    /// The text that answers a request.
+    /// Returns the text that answers a request.
     pub fn ask_text(&mut self, words: &[&str]) -> Result<String, Fault> {
         let reply = self.ask(words)?;
         match decode(&reply) {
@@ -109,7 +109,7 @@ impl Session {
         self.connection.socket()?.addresses()
     }
 
-    /// Whether the server is on this machine, or seems to be: a proxy may be.
+    /// Returns whether the server is on this machine, or seems to be: it may be a local proxy.
     pub fn is_local(&self) -> bool {
         self.connection.socket().is_some_and(Stream::is_local)
     }

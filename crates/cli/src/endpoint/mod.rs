@@ -1,8 +1,8 @@
-//! Where a server is and how to log in to it, for the tools that speak to a socket themselves.
+//! The address of a server and the login to it, for the tools that use a socket themselves.
 //!
-//! `bench` and `cli` take redis-benchmark's and redis-cli's address options (`-h -p -s -a --user -u -3`). This file
-//! turns them into a connected, authenticated stream. It refuses to be a client: it sends a few requests and waits for
-//! their replies before anything else travels. Used from any thread; nothing is shared.
+//! `bench` and `cli` take redis-benchmark's and redis-cli's address options (`-h -p -s -a --user -u -3`). This file turns
+//! them into a connected, authenticated stream. It refuses to be a client: it sends a few requests and waits for their
+//! replies before anything else is sent. Used from any thread; nothing is shared.
 
 pub mod address;
 mod tls_stream;
@@ -136,7 +136,7 @@ impl Stream {
         Some((stream.local_addr().ok()?, stream.peer_addr().ok()?))
     }
 
-    /// Whether the peer runs on this machine: a Unix socket, or the same address at both ends.
+    /// Returns whether the peer runs on this machine: a Unix socket, or the same address at both ends.
     pub fn is_local(&self) -> bool {
         match self.addresses() {
             Some((here, there)) => here.ip() == there.ip() || there.ip().is_loopback(),
@@ -188,7 +188,7 @@ pub struct Login {
     pub password: Option<String>,
     /// Database number; 0 sends no SELECT.
     pub database: u32,
-    /// Whether to switch to RESP3.
+    /// True if the connection is to switch to RESP3.
     pub resp3: bool,
     /// True if the server shall track the keys that are read (CLIENT TRACKING).
     pub tracking: bool,
@@ -203,7 +203,7 @@ impl Login {
         }
     }
 
-    /// The requests of this login as bytes, and how many replies they will bring.
+    /// Returns the requests of this login as bytes, and the number of replies to expect.
     pub fn requests(&self) -> (Vec<u8>, usize) {
         let mut out = Vec::new();
         let mut count = 0;
@@ -321,7 +321,7 @@ pub fn cannot_connect(endpoint: &Endpoint, error: &io::Error) -> String {
     format!("Could not connect to Redis at {endpoint}: {}", without_number(error))
 }
 
-/// The system's words for an error, without the number that the standard library adds.
+/// Returns the system's words for an error, without the number that the standard library adds.
 pub fn without_number(error: &io::Error) -> String {
     let text = error.to_string();
     match text.split_once(" (os error ") {

@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::Timespec;
 use sleeve::{Tls, TlsSession};
 
-/// How long an attempt to agree with the server on keys may take.
+/// The timeout of a TLS handshake.
 const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// A stream with TLS around it, which blocks.
@@ -22,7 +22,7 @@ pub struct TlsStream {
     stream: TcpStream,
     tls_session: TlsSession,
     never_waits: AtomicBool,
-    /// How long a read waits, in milliseconds; 0 for as long as it takes.
+    /// The timeout of a read, in milliseconds; 0 for none.
     read_ms_max: AtomicU64,
 }
 
@@ -33,12 +33,12 @@ impl TlsStream {
         Ok(Self { stream, tls_session, never_waits: AtomicBool::new(false), read_ms_max: AtomicU64::new(0) })
     }
 
-    /// The stream under it.
+    /// Returns the stream under it.
     pub fn stream(&self) -> &TcpStream {
         &self.stream
     }
 
-    /// Whether reads return at once.
+    /// Sets whether reads return at once.
     pub fn set_nonblocking(&self, on: bool) {
         self.never_waits.store(on, Ordering::Relaxed);
     }

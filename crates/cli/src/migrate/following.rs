@@ -7,28 +7,29 @@ use crate::interrupt::Interrupt;
 use crate::output;
 use crate::replies::info::Info;
 
-/// How far behind TO may be for the rest to be waited for with writers held, in bytes.
+/// The lag of TO in bytes below which the handover may begin: the writers are then held while TO receives the remaining
+/// bytes.
 const LAG_MAX: u64 = 1 << 20;
 
-/// How often is looked.
+/// The interval between two looks.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How often a line is printed.
+/// The interval between two printed lines.
 const LINE: Duration = Duration::from_secs(1);
 
-/// How often a synchronization may fail.
+/// The number of synchronizations that may fail.
 const FAILURES_MAX: u32 = 3;
 
-/// Where TO stands.
+/// The stage that TO has reached.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stage {
-    /// It has no link.
+    /// TO has no link yet.
     Connecting,
-    /// It is being sent the dump; the total is 0 where it is not known.
+    /// FROM sends the dump to TO; the total is 0 if it is not known.
     Receiving { bytes: u64, total: u64 },
-    /// It loads the dump.
+    /// TO loads the dump.
     Loading { percent: f64 },
-    /// It follows, from this offset on.
+    /// TO follows FROM from this offset on.
     Following { offset: u64 },
 }
 

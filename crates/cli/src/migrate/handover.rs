@@ -14,13 +14,13 @@ use super::server::{Fault, Server};
 use crate::interrupt::Interrupt;
 use crate::replies::info::{Info, Replica};
 
-/// How often a replica says how far it is.
+/// The interval at which a replica acknowledges its offset.
 const ACKNOWLEDGEMENT_PERIOD: Duration = Duration::from_secs(1);
 
-/// How long before it is due writers are held, at most.
+/// The longest time for which writers are held before the next acknowledgement is due.
 const LEAD_MAX: Duration = Duration::from_millis(150);
 
-/// How often is looked.
+/// The interval between two looks.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// The result of an attempt.

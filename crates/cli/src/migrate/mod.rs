@@ -27,7 +27,7 @@ use settings::Settings;
 /// The exit code where it is not known which server is the primary.
 const UNKNOWN: u8 = 2;
 
-/// How often is looked whether FROM follows TO.
+/// The interval between two looks whether FROM follows TO.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Runs the migration with these options.
@@ -93,7 +93,7 @@ struct Migration<'o> {
 }
 
 impl Migration<'_> {
-    /// All steps until TO is the primary; how long writers were held for that.
+    /// Takes all steps until TO is the primary; returns the time for which writers were held.
     fn advance(&mut self, interrupt: &Interrupt) -> Result<Duration, Failure> {
         if !self.plan.is_following {
             self.settings.prepare(&self.to, &self.from)?;

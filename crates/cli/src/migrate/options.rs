@@ -62,7 +62,7 @@ pub struct MigrateOptions {
 }
 
 impl MigrateOptions {
-    /// The longest time for which writers are held at once.
+    /// Returns the longest time for which writers are held at once.
     pub fn pause(&self) -> Duration {
         Duration::from_millis(self.pause)
     }

@@ -1,4 +1,5 @@
-//! Which server it is, and which dumps it loads and writes: whether one can follow the other, and the other way round.
+//! The release of a server, and the formats of dumps that it loads and writes: they decide whether one server can follow the
+//! other.
 
 use crate::replies::info::Info;
 
@@ -49,17 +50,18 @@ impl Release {
         Self { maker, major, minor, version }
     }
 
-    /// Whether it knows FAILOVER, and PSYNC with FAILOVER.
+    /// Returns whether the server knows FAILOVER, and PSYNC with FAILOVER.
     pub fn has_failover(&self) -> bool {
         self.maker != Maker::Redis || (self.major, self.minor) >= (6, 2)
     }
 
-    /// Whether its FAILOVER asks the replica how far it is, instead of waiting until that says it, once a second.
+    /// Returns whether the server's FAILOVER asks the replica for its offset, instead of waiting for the replica's
+    /// acknowledgement, which comes once a second.
     pub fn asks_replicas(&self) -> bool {
         self.maker == Maker::Sleeve
     }
 
-    /// The format in which it sends its data to a replica, if that is nothing special: a Sleeve takes a newer one where fields of
+    /// Returns the format in which the server usually sends its data to a replica. A Sleeve uses a newer one if fields of
     /// hashes have deadlines.
     pub fn writes(&self) -> Format {
         match (self.maker, self.major, self.minor) {
@@ -74,7 +76,7 @@ impl Release {
         }
     }
 
-    /// Whether it loads a dump of this format.
+    /// Returns whether the server loads a dump of this format.
     pub fn loads(&self, format: Format) -> bool {
         let redis_max = match (self.maker, self.writes()) {
             (Maker::Sleeve, _) => 13,

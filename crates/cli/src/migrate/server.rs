@@ -1,4 +1,4 @@
-//! One of the two servers: asked by the client, which connects again by itself for as long as a command may take.
+//! One of the two servers of a migration. It is asked through the client, which reconnects for as long as a command may take.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// A refusal of ours.
+    /// Returns an error of the migration's own, not of a server.
     pub fn refused(why: impl Into<String>) -> Self {
         Self::Refused(why.into())
     }
@@ -85,7 +85,7 @@ impl Server {
         self.ask(&["INFO"]).map(|text: String| Info::parse(&text))
     }
 
-    /// An option of its configuration; none where it does not know it.
+    /// Returns an option of the server's configuration; none if the server does not know it.
     pub fn option(&self, name: &str) -> Result<Option<String>, Fault> {
         let mut options: HashMap<String, String> = self.ask(&["CONFIG", "GET", name])?;
         Ok(options.remove(name))
@@ -99,7 +99,7 @@ impl Server {
         }
     }
 
-    /// Whether TLS is spoken there.
+    /// Returns whether connections to the server use TLS.
     pub fn is_secure(&self) -> bool {
         matches!(self.endpoint, Endpoint::Tls { .. })
     }

@@ -2,7 +2,7 @@
 
 use super::server::{Fault, Server};
 
-/// One option that was changed.
+/// An option that was changed.
 #[derive(Debug)]
 struct Change {
     server: &'static str,
@@ -10,7 +10,7 @@ struct Change {
     old: String,
 }
 
-/// All options that were changed, in order.
+/// The options that were changed, in order.
 #[derive(Debug, Default)]
 pub struct Settings {
     changes: Vec<Change>,

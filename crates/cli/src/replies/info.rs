@@ -5,11 +5,11 @@ use std::collections::HashMap;
 /// A replica as its primary lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replica {
-    /// Where the primary sees it.
+    /// The replica's address, as the primary sees it.
     pub ip: String,
     /// The port that it has announced.
     pub port: u16,
-    /// Whether it has had its snapshot.
+    /// True if the replica has received its snapshot.
     pub is_online: bool,
     /// The offset that it has acknowledged.
     pub offset: u64,
@@ -26,12 +26,12 @@ impl Info {
         Self(lines.map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect())
     }
 
-    /// The value of a line; empty where there is none.
+    /// Returns the value of a line; empty if there is no such line.
     pub fn text(&self, name: &str) -> &str {
         self.0.get(name).map_or("", String::as_str)
     }
 
-    /// The number of a line; 0 where there is none.
+    /// Returns the number of a line; 0 if there is no such line.
     pub fn number(&self, name: &str) -> u64 {
         self.text(name).parse().unwrap_or(0)
     }
@@ -41,17 +41,17 @@ impl Info {
         self.0.iter().filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, value.as_str())))
     }
 
-    /// Whether it follows another.
+    /// Returns whether the server is a replica.
     pub fn is_replica(&self) -> bool {
         self.text("role") == "slave"
     }
 
-    /// How many keys there are in all databases.
+    /// Returns the number of keys in all databases.
     pub fn keys(&self) -> u64 {
         self.databases().map(|(_, keys)| keys).sum()
     }
 
-    /// The highest number of a database that has a key.
+    /// Returns the highest number of a database that has a key.
     pub fn last_database(&self) -> Option<u64> {
         self.databases().map(|(number, _)| number).max()
     }

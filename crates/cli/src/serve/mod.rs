@@ -47,7 +47,7 @@ pub struct ServeOptions {
     pub arguments: Vec<OsString>,
 }
 
-/// Whether this name of the program asks for a server at once.
+/// Returns whether a program of this name is a server from the start.
 pub fn is_asked_for_by(program: Option<&OsStr>) -> bool {
     program.and_then(|program| Path::new(program).file_name()).is_some_and(|name| name == "redis-server")
 }

@@ -20,7 +20,7 @@ Typed before a command, a number repeats it. Besides the server's commands the s
       \":set hints\" and \":set nohints\" to show the arguments that may follow, or not
 ";
 
-/// The names of all topics: commands, subcommands with their container, and groups.
+/// Returns the names of all topics: commands, subcommands with their container, and groups.
 pub fn topics() -> impl Iterator<Item = String> {
     let mut groups: Vec<&str> = commands::all().iter().map(|row| row.group.name()).collect();
     groups.sort_unstable();
@@ -28,7 +28,7 @@ pub fn topics() -> impl Iterator<Item = String> {
     commands::all().iter().map(full_name).chain(groups.into_iter().map(|group| format!("@{group}")))
 }
 
-/// The command's name as it is typed, in upper case.
+/// Returns the command's name as it is typed, in upper case.
 pub fn full_name(row: &Row) -> String {
     row.full_name.replace('|', " ").to_ascii_uppercase()
 }

@@ -85,7 +85,7 @@ fn try_run(options: &ShellOptions, typed: &ArgMatches) -> Result<ExitCode, Strin
     }
 }
 
-/// The modes that look at the server or its keys, or transfer, and end in order on Ctrl-C.
+/// Runs a mode that looks at the server or its keys, or transfers data, and ends cleanly on Ctrl-C.
 fn observe(session: &mut Session, mode: Mode, options: &ShellOptions) -> Result<ExitCode, String> {
     if !session.connect() {
         return Ok(ExitCode::FAILURE);
@@ -103,7 +103,7 @@ fn observe(session: &mut Session, mode: Mode, options: &ShellOptions) -> Result<
     done.map(|()| ExitCode::SUCCESS).map_err(|error| format!("Error: {}", without_number(&error)))
 }
 
-/// The modes that look at all keys.
+/// Runs a mode that looks at all keys.
 fn walk_through(
     session: &mut Session,
     mode: Mode,
@@ -130,7 +130,7 @@ fn walk_through(
     done.map(|()| ExitCode::SUCCESS).map_err(|error| format!("Error: {}", without_number(&error)))
 }
 
-/// Where the options lead: `-u embedded://` starts an engine that lasts as long as the shell.
+/// Returns the target of the options: `-u embedded://` starts an engine that lasts as long as the shell.
 fn target(options: &ShellOptions) -> Result<(Target, Login), String> {
     if options.address.url.as_deref().is_some_and(|url| url.starts_with("embedded://")) {
         if options.modes.pipe {
@@ -143,7 +143,7 @@ fn target(options: &ShellOptions) -> Result<(Target, Login), String> {
     Ok((Target::Server(endpoint), login))
 }
 
-/// The password from the terminal or the environment, and the warning about one on the command line.
+/// Takes the password from the terminal or the environment, and warns about one on the command line.
 fn find_password(options: &ShellOptions, login: &mut Login) -> Result<(), String> {
     if options.login.askpass {
         login.password = Some(ask_password().map_err(|error| error.to_string())?);
@@ -201,7 +201,7 @@ fn manner(options: &ShellOptions) -> Result<Manner, String> {
     Ok(Manner { format, show_pushes, exit_error: options.input.exit_error, prefer_resp3 })
 }
 
-/// The command's words, quotes undone and standard input put in where the options say so; `None` for bad quotes.
+/// Returns the command's words, with quotes removed and standard input inserted as the options say; `None` for bad quotes.
 fn words(options: &ShellOptions) -> Result<Option<Vec<Vec<u8>>>, String> {
     let mut words = Vec::new();
     for word in &options.command {

@@ -12,7 +12,7 @@ use crate::endpoint::address::Address;
 /// The mode of the shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// One command.
+    /// Sends one command.
     Command,
     /// Commands from a file or a pipe.
     Lines,
@@ -48,7 +48,7 @@ use Mode::{
 };
 
 impl Mode {
-    /// The mode that the options ask for; `terminal` says whether standard input is one.
+    /// Returns the mode that the options ask for; `terminal` says whether standard input is one.
     pub fn of(options: &ShellOptions, terminal: bool) -> Self {
         match &options.modes {
             ModeOptions { pipe: true, .. } => Pipe,
@@ -101,7 +101,7 @@ const WALKS: &[Mode] = &[Scan, BigKeys, MemKeys, HotKeys];
 const PACED: &[Mode] =
     &[Mode::Command, Eval, Scan, Stat, Latency, LatencyHistory, LatencyDist, BigKeys, MemKeys, HotKeys];
 
-/// The modes to which an option means something; `None` for those that mean something to every one.
+/// Returns the modes in which an option has a meaning; `None` if it has one in every mode.
 ///
 /// Options are named by their fields in [`ShellOptions`].
 fn belongs_to(option: &str) -> Option<&'static [Mode]> {

@@ -19,7 +19,7 @@ use crate::replies::cut;
 
 /// Bytes copied at once.
 const CHUNK_LENGTH: usize = 64 * 1024;
-/// How often the reader looks whether it has waited too long.
+/// The interval at which the reader checks whether it has waited too long.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Transfers standard input; `timeout` bounds the wait for a reply after everything was sent, `None` waits for ever.

@@ -20,20 +20,20 @@ use crate::output;
 /// The pause before another attempt to connect.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How a command ended.
+/// The outcome of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was answered, and not by an error.
+    /// The server replied, and not with an error.
     Answered,
-    /// It was answered by an error.
+    /// The server replied with an error.
     Refused,
-    /// There was no answer.
+    /// The server did not reply.
     Lost,
     /// Ctrl-C came before the answer, or ended a stream of messages.
     Interrupted,
 }
 
-/// Whether the other side has ended the connection.
+/// Returns whether the other side has ended the connection.
 fn has_hung_up(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset)
 }
@@ -43,11 +43,11 @@ fn has_hung_up(error: &io::Error) -> bool {
 pub struct Manner {
     /// The output format.
     pub format: Format,
-    /// Whether pushed messages are printed.
+    /// True if pushed messages are printed.
     pub show_pushes: bool,
-    /// Whether an error reply goes to the error output and makes the exit code 1.
+    /// True if an error reply goes to the error output and makes the exit code 1.
     pub exit_error: bool,
-    /// Whether RESP3 is wanted but may be refused.
+    /// True if RESP3 is wanted but may be refused.
     pub prefer_resp3: bool,
 }
 
@@ -63,7 +63,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session that has not connected yet.
+    /// Returns a session that has not connected yet.
     pub fn new(target: Target, login: Login, manner: Manner) -> Self {
         Self { target, login, manner, connection: None, in_transaction: false, interrupt: None }
     }
@@ -80,7 +80,7 @@ impl Session {
         self.interrupt.as_ref().is_some_and(|interrupt| interrupt.is_heard())
     }
 
-    /// The prompt of the interactive shell.
+    /// Returns the prompt of the interactive shell.
     pub fn prompt(&self) -> String {
         if self.connection.is_none() {
             return "not connected> ".to_owned();
@@ -93,7 +93,7 @@ impl Session {
         format!("{}{database}{transaction}> ", self.target)
     }
 
-    /// How replies are shown.
+    /// Returns the settings with which replies are shown.
     pub fn manner(&self) -> &Manner {
         &self.manner
     }
@@ -298,13 +298,13 @@ impl Session {
         self.login.password = Some(String::from_utf8_lossy(password).into_owned());
     }
 
-    /// The connection, once [`Self::connect`] has succeeded.
+    /// Returns the connection, once [`Self::connect`] has succeeded.
     pub fn connection(&mut self) -> Option<&mut Connection> {
         self.connection.as_mut()
     }
 }
 
-/// Whether a command is answered by messages without an end.
+/// Returns whether a command is answered by messages without an end.
 pub fn is_stream(words: &[Vec<u8>]) -> bool {
     let streams: [&[u8]; 4] = [b"monitor", b"subscribe", b"psubscribe", b"ssubscribe"];
     words.first().is_some_and(|name| streams.iter().any(|stream| name.eq_ignore_ascii_case(stream)))
@@ -331,7 +331,7 @@ fn is_text(words: &[Vec<u8>]) -> bool {
         || words.get(1).is_some_and(|sub| PAIRS.iter().any(|(first, second)| same(name, first) && same(sub, second)))
 }
 
-/// The text of the error that answers a request, if one does.
+/// Sends a request, and returns the text of the error reply, if it is one.
 fn refusal(connection: &mut Connection, words: &[&str]) -> io::Result<Option<String>> {
     Ok(error_of(&connection.ask(words)?))
 }

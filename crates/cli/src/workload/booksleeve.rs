@@ -48,7 +48,7 @@ pub static BOOKSLEEVE: Workload = Workload {
     clean: |client, _| clean(client),
 };
 
-/// The database of the operation with this number.
+/// Returns the database of the operation with this number.
 fn database(number: u64) -> u32 {
     (number / AT_A_TIME % DATABASES) as u32
 }

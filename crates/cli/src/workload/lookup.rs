@@ -10,7 +10,7 @@ use crate::bench::template::numbered_key;
 use crate::endpoint::encode;
 
 const OPERATIONS: u64 = 1_000_000;
-/// One by one over a socket only so many are done; the rest is computed.
+/// The number of lookups that are done one by one over a socket; the time of the others is computed.
 const SAMPLED: u64 = 200_000;
 const KEYS: u64 = 1_000;
 const VALUE: &[u8; 16] = b"0123456789abcdef";

@@ -44,7 +44,7 @@ pub static MANY_CALLERS: Workload = Workload {
     clean: |client, _| clean(client),
 };
 
-/// One caller with many answers outstanding.
+/// The workload of one caller with many replies outstanding.
 pub static FAN_OUT: Workload = Workload {
     name: "fan-out",
     about: "1,000,000 GETs by one caller, 10,000 of them unanswered at a time",

@@ -12,7 +12,7 @@ use crate::bench::template::numbered_key;
 use crate::endpoint::encode;
 
 const OPERATIONS: u64 = 1_000_000;
-/// One by one only so many are done; the rest is computed.
+/// The number of SETs that are done one by one; the time of the others is computed.
 const SAMPLED: u64 = 50_000;
 const VALUE: &[u8; 16] = b"0123456789abcdef";
 /// Keys that one DEL removes afterwards.

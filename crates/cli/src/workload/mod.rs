@@ -36,7 +36,7 @@ use table::Table;
 /// Operations of a step that are done over a narrow line.
 const NARROW_OPERATIONS_MAX: u64 = 20_000;
 
-/// All workloads: the documents', and reading, which none of them does.
+/// The workloads: those of the documents, and one that reads, which the documents do not have.
 pub static WORKLOADS: [&Workload; 7] = [
     &booksleeve::BOOKSLEEVE,
     &pipelining::PIPELINING,
@@ -152,7 +152,7 @@ pub struct Far<'a> {
 }
 
 impl Far<'_> {
-    /// How many operations of a step are done.
+    /// Returns the number of a step's operations that are done.
     fn count(&self, step: &Step) -> u64 {
         if self.is_narrow { step.operations.min(NARROW_OPERATIONS_MAX) } else { step.operations }
     }

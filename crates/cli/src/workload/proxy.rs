@@ -27,7 +27,7 @@ const CHUNK_LENGTH: usize = 64 * 1024;
 const HELD_MAX: usize = 64 * 1024 * 1024;
 /// The most bytes of one direction that may wait, where the line has a width.
 const NARROW_HELD_MAX: usize = 64 * 1024;
-/// How long the thread sleeps at most, so that it hears of its end.
+/// The longest sleep of the thread, so that it notices its end.
 const NAP: Duration = Duration::from_millis(50);
 /// PINGs of one measurement.
 const PINGS: usize = 200;
@@ -39,7 +39,7 @@ const CORRECTIONS: usize = 4;
 pub struct Line {
     /// The time that is added to a round trip.
     pub round_trip: Duration,
-    /// How wide each direction is; `None` is as wide as the machine.
+    /// The bandwidth of each direction; `None` for no limit.
     pub bits_per_second: Option<u64>,
 }
 
@@ -75,12 +75,12 @@ impl Proxy {
         Ok(proxy)
     }
 
-    /// Where clients connect.
+    /// Returns the address to which clients connect.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// The round trip that is added, as measured.
+    /// Returns the added round trip, as measured.
     pub fn added(&self) -> Duration {
         self.added
     }
@@ -122,7 +122,7 @@ impl Drop for Proxy {
     }
 }
 
-/// The median time of a PING.
+/// Returns the median time of a PING.
 fn ping(stream: &Stream, count: usize) -> io::Result<Duration> {
     let mut request = Vec::new();
     encode(&["PING"], &mut request);
@@ -171,7 +171,7 @@ struct Passage {
 }
 
 impl Passage {
-    /// When a piece has arrived whole that is read now, on a line that is free from a moment on.
+    /// Returns the time at which a piece that is read now has arrived whole. The line is free from `free_at` on.
     fn due(&self, length: usize, free_at: &mut Option<Instant>) -> Instant {
         let Some(bits_per_second) = self.bits_per_second else { return self.now + self.delay };
         let begun = free_at.map_or(self.now, |free_at| free_at.max(self.now));
@@ -185,20 +185,20 @@ impl Passage {
 struct Held {
     pieces: VecDeque<Piece>,
     bytes: usize,
-    /// When the last bit of the bytes taken in has left, where the line has a width.
+    /// The time at which the last bit of the bytes taken in has left, if the line has a limited bandwidth.
     free_at: Option<Instant>,
-    /// The other end's socket was full; the kernel says when it is not.
+    /// True if the other end's socket was full; the kernel reports when it has room.
     blocked: bool,
     /// The reads have ended.
     ended: bool,
-    /// The other end cannot be written to.
+    /// True if the other end cannot be written to.
     broken: bool,
 }
 
 struct Piece {
     due: Instant,
     bytes: Vec<u8>,
-    /// How many of them are written.
+    /// The number of its bytes that are written.
     written: usize,
 }
 
@@ -268,12 +268,12 @@ impl Relay {
 }
 
 impl Held {
-    /// When the next piece is due; a full socket is waited for in another way.
+    /// Returns the time at which the next piece is due; none if the socket is full, because the kernel reports its room.
     fn next_due(&self) -> Option<Instant> {
         self.pieces.front().filter(|_| !self.blocked).map(|piece| piece.due)
     }
 
-    /// Whether nothing will be written any more; the last bytes of an end that has closed are still delivered.
+    /// Returns whether nothing will be written any more. The last bytes of an end that has closed are still delivered.
     fn is_over(&self) -> bool {
         self.broken || (self.ended && self.pieces.is_empty())
     }

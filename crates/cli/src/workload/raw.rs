@@ -110,7 +110,7 @@ impl Raw {
     }
 }
 
-/// The result of a call that may have nothing to do yet.
+/// Returns the result of a nonblocking call; none if it had nothing to do yet.
 fn tried(result: io::Result<usize>) -> io::Result<Option<usize>> {
     match result {
         Ok(length) => Ok(Some(length)),

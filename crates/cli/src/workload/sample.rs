@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::bench::meter::own_nanoseconds;
 
-/// How long a step that waits for each reply may go on before the rest is computed from the operations done.
+/// The time after which a step that waits for each reply ends; its total time is then computed from the operations done.
 pub const SAMPLE_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// A clock and a CPU meter that were started together.
@@ -63,7 +63,7 @@ impl StepTimes {
         self.server_cpu_ns.map(|cpu_ns| cpu_ns as f64 / self.operations.max(1) as f64)
     }
 
-    /// The sample in the middle, by time per operation.
+    /// Returns the sample in the middle, by time per operation.
     pub fn median(mut samples: Vec<Self>) -> Option<Self> {
         samples.sort_by(|one, other| one.each_ns().total_cmp(&other.each_ns()));
         samples.get(samples.len() / 2).copied()

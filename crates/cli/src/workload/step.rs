@@ -12,7 +12,7 @@ pub type ByClient = fn(&Client, u64) -> Result<StepTimes, sleeve::Error>;
 /// Does it through a bare socket.
 pub type ByRaw = fn(&mut Raw, u64) -> io::Result<StepTimes>;
 
-/// One line of a workload.
+/// A line of a workload.
 #[derive(Debug)]
 pub struct Step {
     /// The title of the line.
@@ -21,7 +21,7 @@ pub struct Step {
     pub document: Option<&'static str>,
     /// Operations that the workload stands for.
     pub operations: u64,
-    /// How often it is repeated; the middle one counts.
+    /// The number of rounds; the median counts.
     pub rounds: usize,
     /// See [`ByClient`].
     pub by_client: ByClient,

@@ -4,7 +4,7 @@ use super::sample::StepTimes;
 use super::step::{Step, Workload};
 use crate::output;
 
-/// Where lines go.
+/// The output of the lines.
 #[derive(Debug)]
 pub struct Table {
     json: bool,
@@ -16,7 +16,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table on standard output; with `json` nothing is printed before the end.
+    /// Returns a table on standard output; with `json` nothing is printed before the end.
     pub fn new(json: bool) -> Self {
         Self { json, cpu: true, server: false, place: "", workload: "", lines: Vec::new() }
     }
@@ -31,7 +31,7 @@ impl Table {
         self.server = true;
     }
 
-    /// Where the following workloads run, and the heading that says so.
+    /// Sets the place in which the following workloads run, and prints the heading that names it.
     pub fn place(&mut self, place: &'static str, heading: &str) {
         self.place = place;
         self.note(heading);
@@ -57,7 +57,7 @@ impl Table {
         }
     }
 
-    /// One step's line, and the bare socket's beneath it.
+    /// Prints a step's line, and the bare socket's beneath it.
     pub fn line(&mut self, step: &Step, sample: &StepTimes, raw: Option<&StepTimes>) {
         if self.json {
             self.lines.push(self.object(step, sample, raw));
@@ -111,7 +111,7 @@ impl Table {
     }
 }
 
-/// A time with three digits and its unit.
+/// Returns a time with three digits and its unit.
 fn time(nanoseconds: f64) -> String {
     let (value, unit) = match nanoseconds {
         small if small < 1e3 => (small, "ns"),

@@ -104,7 +104,7 @@ fn run(future: impl Future<Output = u64>) -> u64 {
     }
 }
 
-/// Each number goes to a thread and its sum comes back.
+/// Sends each number to a thread that returns its sum.
 fn away() -> u64 {
     let ((ask, asked), (answer, answers)) = (channel::<(u64, u64)>(), channel());
     thread::scope(|threads| {

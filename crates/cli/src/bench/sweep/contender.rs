@@ -17,7 +17,7 @@ use crate::endpoint::{Endpoint, Login, cannot_connect, encode, exchange};
 /// The placeholder for the port in a command line.
 const PORT: &str = "{port}";
 
-/// How long a server may take until it answers PING.
+/// The longest time that a server may take until it answers PING.
 const START_MAX: Duration = Duration::from_secs(10);
 
 /// Between two looks whether it does.
@@ -28,13 +28,13 @@ const LOOK: Duration = Duration::from_millis(20);
 pub struct Contender {
     /// The name.
     pub name: String,
-    /// Where it is.
+    /// The address of the server.
     pub endpoint: Endpoint,
     /// The login that each connection sends first.
     pub login: Login,
     /// `None` when it is not on this machine.
     pub meter: Option<Meter>,
-    /// Whether it was started here, so that its data are ours.
+    /// True if the sweep has started the server, so that it may change the server's data.
     pub is_ours: bool,
     /// The URL or command line.
     pub words: String,

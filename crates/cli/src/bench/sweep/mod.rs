@@ -93,7 +93,7 @@ pub fn run(options: &SweepOptions) -> Result<ExitCode, String> {
     Ok(if is_cut { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }
 
-/// The servers that were named, or this program with each of its drivers.
+/// Returns the servers that were named, or this program with each of its drivers.
 fn servers(options: &SweepOptions) -> Result<Vec<String>, String> {
     if !options.servers.is_empty() {
         return Ok(options.servers.clone());
@@ -102,7 +102,7 @@ fn servers(options: &SweepOptions) -> Result<Vec<String>, String> {
     Ok(DRIVERS.map(|driver| format!("{driver}='{}' serve --io {driver}", program.display())).to_vec())
 }
 
-/// The points of these tests, in the order in which they are measured.
+/// Returns the points of these tests, in the order in which they are measured.
 fn points(options: &SweepOptions, cases: &[&'static Case]) -> Vec<(&'static Case, Point)> {
     let of = |case: &'static Case| {
         let clients = options.clients.iter().map(|clients| (Axis::Clients, *clients, 1));
@@ -114,7 +114,7 @@ fn points(options: &SweepOptions, cases: &[&'static Case]) -> Vec<(&'static Case
     cases.iter().flat_map(|case| of(case)).collect()
 }
 
-/// One run of it.
+/// A run of the sweep.
 struct Sweep<'a> {
     options: &'a SweepOptions,
     contenders: Vec<Contender>,
@@ -195,7 +195,7 @@ impl Sweep<'_> {
         }
     }
 
-    /// All servers at one point, in turns.
+    /// Measures all servers at one point, in turns.
     fn point(&self, case: &'static Case, point: Point) -> Result<Vec<PointRounds>, String> {
         let new = |contender: &Contender| PointRounds { server: contender.name.clone(), point, rounds: Vec::new() };
         let mut measured: Vec<PointRounds> = self.contenders.iter().map(new).collect();
@@ -222,7 +222,7 @@ impl Sweep<'_> {
         outcome.map(|outcome| figures(&outcome)).map_err(|error| format!("{}: {}: {error}", contender.name, case.title))
     }
 
-    /// The system calls for each request; `None` where they cannot be counted.
+    /// Returns the system calls for each request; `None` where they cannot be counted.
     fn counted(&self, case: &Case, contender: &Contender, point: Point) -> Result<Option<f64>, String> {
         let threads = contender.meter.as_ref().map(|meter| meter.threads()).unwrap_or_default();
         let Some(calls) = SystemCalls::watch(&threads) else { return Ok(None) };

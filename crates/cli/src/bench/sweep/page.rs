@@ -82,7 +82,7 @@ impl Page<'_> {
         Ok(out)
     }
 
-    /// The plot that stands for all: requests a second of this test over numbers of clients.
+    /// Returns the plot that stands for all: requests a second of this test over numbers of clients.
     ///
     /// # Errors
     /// As [`Page::html`].
@@ -103,7 +103,7 @@ impl Page<'_> {
         out.push_str("</table>\n");
     }
 
-    /// The tests in their order.
+    /// Returns the tests in their order.
     fn tests(&self) -> Vec<&'static str> {
         let mut tests: Vec<&str> = Vec::new();
         for sample in &self.0.samples {

@@ -16,7 +16,8 @@ const NAME_MAX: usize = 20;
 /// it stands for them.
 const DEFAULT_DRIVER: [&str; 2] = ["epoll", "hybrid"];
 
-/// One colour for each server, told apart by colour-blind readers too (Okabe and Ito, 2008); then they begin again.
+/// The colours of the servers, which colour-blind readers can tell apart (Okabe and Ito, 2008). With more servers they
+/// repeat.
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -27,7 +28,7 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(70, 70, 70),
 ];
 
-/// How the values of a plot are spaced.
+/// The spacing of the values of a plot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     /// From nought on.
@@ -125,12 +126,12 @@ where
     root.present().map_err(failed)
 }
 
-/// How a server's line looks.
+/// The look of a server's line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Style {
     colour: RGBColor,
     width: u32,
-    /// Which of its group it is: 0 for the one that stands for it.
+    /// The number of the variant in its group: 0 for the one that represents the group.
     variant: usize,
 }
 
@@ -145,14 +146,16 @@ fn group(name: &str) -> &str {
     name.split_once(',').map_or(name, |(group, _)| group)
 }
 
-/// The one of several variants that stands for them: that with the default driver, or the first.
+/// Returns whether this variant represents its group: it is the one with the default driver, or, without such a variant, the
+/// first.
 pub fn leads(name: &str, names: &[&str]) -> bool {
     let own: Vec<&&str> = names.iter().filter(|other| group(other) == group(name)).collect();
     let leader = own.iter().find(|other| DEFAULT_DRIVER.iter().any(|driver| other.contains(driver))).or(own.first());
     leader.is_some_and(|leader| **leader == name)
 }
 
-/// A colour for each group; the one that stands for it has the strongest line, its variants paler and thinner ones.
+/// Returns the styles of the lines: a colour for each group. The variant that represents the group has the strongest line,
+/// the others paler and thinner ones.
 fn styles(series: &[Series]) -> Vec<Style> {
     let names: Vec<&str> = series.iter().map(|(name, _)| name.as_str()).collect();
     let mut groups: Vec<(&str, usize)> = Vec::new();
@@ -176,7 +179,7 @@ fn paler(colour: RGBColor) -> RGBColor {
     RGBColor(half(colour.0), half(colour.1), half(colour.2))
 }
 
-/// The names with their lines, in the order in which the lines end, so that a name is found near its line.
+/// Returns the names with their lines, in the order in which the lines end, so that a name is found near its line.
 fn legend(
     area: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
     series: &[Series],
@@ -251,7 +254,7 @@ fn steps(low: f64, high: f64) -> Vec<f64> {
     if few.len() > 2 { few } else { of(&[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]) }
 }
 
-/// A number with three digits or so: 1,200,000 is 1.2 M.
+/// Returns a number with three digits or so: 1,200,000 is 1.2 M.
 pub fn short(value: f64) -> String {
     let (value, unit) = match value {
         large if large >= 1e6 => (large / 1e6, " M"),

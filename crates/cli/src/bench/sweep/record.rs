@@ -1,5 +1,5 @@
-//! All of a run: the measurements, and the facts that a reader of them needs. It is written as JSON and read again, so that a
-//! page can be drawn anew without a new measurement.
+//! The record of a run: the measurements, and the facts that a reader of them needs. It is written as JSON and read again, so
+//! that a page can be drawn anew without a new measurement.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ pub struct Record {
     pub setting: Vec<String>,
     /// The servers that took part.
     pub servers: Vec<Server>,
-    /// All points.
+    /// The measurements at all points.
     pub samples: Vec<PointRounds>,
     /// Of the servers that were started.
     pub memory: Vec<Memory>,
@@ -43,7 +43,7 @@ pub struct Server {
 }
 
 impl Record {
-    /// The record as JSON, a line for each point.
+    /// Returns the record as JSON, a line for each point.
     pub fn json(&self) -> String {
         let servers = self.servers.iter().map(|server| {
             let Server { name, version, words } = server;

@@ -47,7 +47,7 @@ pub const SYSTEM_CALLS: usize = FIGURES.len() - 1;
 /// The figures of [`FIGURES`], in that order; a figure that is not known is `None`.
 pub type Figures = [Option<f64>; FIGURES.len()];
 
-/// The figures of one run; those that are counts are for each request.
+/// Returns the figures of one run; those that are counts are for each request.
 pub fn figures(outcome: &Outcome) -> Figures {
     let quantile = |share: f64| Some(milliseconds(outcome.latencies.value_at_quantile(share)));
     let each = |count: u64| count as f64 / outcome.answered.max(1) as f64;
@@ -65,19 +65,19 @@ pub fn figures(outcome: &Outcome) -> Figures {
     ]
 }
 
-/// One server at one point, round by round.
+/// The measurements of a server at a point, round by round.
 #[derive(Clone, Debug)]
 pub struct PointRounds {
     /// The server's name.
     pub server: String,
-    /// Where it was measured.
+    /// The point of the measurements.
     pub point: Point,
     /// A row for each round.
     pub rounds: Vec<Figures>,
 }
 
 impl PointRounds {
-    /// The median of a figure over the rounds that have it.
+    /// Returns the median of a figure over the rounds that have it.
     pub fn median(&self, name: &str) -> Option<f64> {
         let column = FIGURES.iter().position(|figure| *figure == name)?;
         let mut values: Vec<f64> = self.rounds.iter().filter_map(|row| row[column]).collect();
@@ -91,7 +91,7 @@ impl PointRounds {
     }
 }
 
-/// A line for each server and point, with medians.
+/// Returns a line for each server and point, with medians.
 pub fn csv(samples: &[PointRounds]) -> String {
     let mut out = format!("server,test,clients,depth,rounds,{}\n", FIGURES.join(","));
     for sample in samples {

@@ -1,10 +1,10 @@
-//! Where, when and how a sweep was made, as sentences of its report.
+//! The circumstances of a sweep (machine, day, command line), as sentences of its report.
 
 use std::fs;
 use std::process::Command;
 use std::time::SystemTime;
 
-/// The machine: its processors, and its kernel.
+/// Returns the machine: its processors, and its kernel.
 pub fn machine(processors: usize, servers: Option<&str>, generator: Option<&str>) -> String {
     let model = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = model.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
@@ -21,7 +21,7 @@ pub fn machine(processors: usize, servers: Option<&str>, generator: Option<&str>
     )
 }
 
-/// The day, the version, the commit of the repository that it ran in, if it did, and the command line.
+/// Returns the day, the version, the commit of the repository that it ran in, if it did, and the command line.
 pub fn run() -> String {
     let words: Vec<String> = std::env::args().skip(1).map(|word| quoted(&word)).collect();
     let commit = commit().map_or_else(String::new, |commit| format!(", commit {commit}"));
@@ -29,7 +29,7 @@ pub fn run() -> String {
     format!("Made on {now} with sleeve {}{commit}: sleeve {}", env!("CARGO_PKG_VERSION"), words.join(" "))
 }
 
-/// A word as a shell takes it.
+/// Returns a word as a shell takes it.
 fn quoted(word: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./,:=+@%".contains(letter);
     if !word.is_empty() && word.chars().all(is_plain) {

@@ -1,12 +1,13 @@
-//! How often a server's threads call the kernel: the tracepoint of Linux at the entry of system calls, which `perf stat -e
+//! The number of a server's system calls: the tracepoint of Linux at the entry of system calls, which `perf stat -e
 //! raw_syscalls:sys_enter` counts too (perf_event_open(2)).
 //!
-//! Counting makes a call dearer, so nothing is timed meanwhile. It needs privileges; without them there are no figures.
+//! Counting makes a call slower, so nothing is timed at the same time. It needs privileges; without them there are no
+//! figures.
 
 use perf_event::events::Tracepoint;
 use perf_event::{Builder, Counter};
 
-/// Where the number of the tracepoint stands, with either of the places where it may be mounted.
+/// The files with the number of the tracepoint, one for each place where the file system may be mounted.
 const NAMES: [&str; 2] = [
     "/sys/kernel/tracing/events/raw_syscalls/sys_enter/id",
     "/sys/kernel/debug/tracing/events/raw_syscalls/sys_enter/id",
@@ -31,7 +32,7 @@ impl SystemCalls {
         counters.filter(|counters| !counters.is_empty()).map(|counters| Self { counters })
     }
 
-    /// The calls so far.
+    /// Returns the calls so far.
     pub fn count(&mut self) -> Option<u64> {
         self.counters.iter_mut().map(|counter| counter.read().ok()).sum()
     }

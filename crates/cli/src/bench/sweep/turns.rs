@@ -5,7 +5,7 @@
 //! server that always came next would pay for it. In a square of E. J. Williams (1949, "Experimental designs balanced for the
 //! estimation of residual effects of treatments") each server has each place once, and follows each other server once.
 
-/// The servers of a round, by their numbers, in the order of their turns.
+/// Returns the servers of a round, by their numbers, in the order of their turns.
 ///
 /// With an even number of servers each follows each other once in as many rounds, with an odd number twice in twice as many.
 pub fn turns(round: usize, servers: usize) -> Vec<usize> {

@@ -14,11 +14,11 @@ use sleeve_store::HashKey;
 use sleeve_store::rdb::Limits;
 use sleeve_store::rdb::file::{Event, Reader};
 
-/// Where a log lies.
+/// The place of an AOF: its folder and its manifest.
 pub struct Place {
     pub folder: PathBuf,
     pub manifest: Manifest,
-    /// How its manifest is written; none of a single file.
+    /// The options with which its manifest is written; none for a single file.
     pub options: Option<aof::Options>,
 }
 
@@ -48,11 +48,11 @@ impl fmt::Display for FileFindings {
 
 /// The kind of fault.
 pub enum Trouble {
-    /// Only a backup helps.
+    /// The fault can only be mended with a backup.
     Fatal(String),
-    /// It can be cut off.
+    /// The damaged part can be cut off.
     Damaged(Cut),
-    /// It is later than was asked for.
+    /// The part is later than the time that the user asked for.
     Unwanted(Cut),
 }
 
@@ -138,7 +138,7 @@ impl Findings {
     }
 }
 
-/// Where a snapshot ends, how many keys it has, and which offset of the journal it stands for.
+/// Reads a snapshot: returns the byte at which it ends, the number of its keys, and the journal's offset that it stands for.
 fn snapshot(source: RdbSource) -> Result<(u64, u64, Option<u64>), String> {
     let name = source.name.clone();
     // The maker of the file cannot know this secret.
@@ -194,7 +194,7 @@ fn locate(path: &Path) -> Result<(Place, Vec<String>), String> {
     Ok((Place { folder, manifest, options: Some(options) }, told))
 }
 
-/// Whether the first line that is no comment begins as those of manifests do.
+/// Returns whether the first line that is no comment begins as the lines of manifests do.
 pub fn is_manifest(front: &[u8]) -> bool {
     let mut lines = front.split(|&byte| byte == b'\n').filter(|line| line.first() != Some(&b'#'));
     lines.next().is_some_and(|line| line.get(..4).is_some_and(|word| word.eq_ignore_ascii_case(b"file")))

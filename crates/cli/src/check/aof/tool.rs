@@ -17,10 +17,10 @@ use crate::output;
 
 const USAGE: &str = "Usage: redis-check-aof [--fix|--truncate-to-timestamp $timestamp] <file.manifest|file.aof>";
 
-/// That everything has been said, and the status is 1.
+/// The error of a check that has printed everything: the exit status is 1.
 struct Ended;
 
-/// How a file was found, or left.
+/// The state of a file when it was found, or after its repair.
 enum State {
     Valid,
     Empty,
@@ -66,7 +66,7 @@ fn end<T>(text: std::fmt::Arguments<'_>) -> Result<T, Ended> {
     Err(Ended)
 }
 
-/// The beginning of a file.
+/// Returns the beginning of a file.
 fn front(path: &Path, shown: &str) -> Result<Vec<u8>, Ended> {
     let mut front = Vec::new();
     let opened = own::open(path, OpenOptions::new().read(true));
@@ -76,7 +76,7 @@ fn front(path: &Path, shown: &str) -> Result<Vec<u8>, Ended> {
     }
 }
 
-/// The system's words, without its number.
+/// Returns the system's words, without its number.
 fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()
@@ -98,7 +98,7 @@ impl Check {
         Ok(())
     }
 
-    /// All files of a log.
+    /// Checks all files of an AOF.
     fn log(&mut self, path: &Path, shown: &str) -> Result<(), Ended> {
         output::line(format_args!("Start checking Multi Part AOF"));
         let bytes = std::fs::read(path).unwrap_or_default();
@@ -147,7 +147,7 @@ impl Check {
         }
     }
 
-    /// One file.
+    /// Checks one file.
     fn file(&mut self, name: &str, path: &Path, is_last: bool, is_snapshot: bool) -> Result<State, Ended> {
         let shown = path.display();
         let file = match OpenOptions::new().read(true).write(true).open(path) {
@@ -314,7 +314,7 @@ impl Form {
         Stop::Fault(format!("0x{:>16x}: {text}", self.element))
     }
 
-    /// A line, or as much of it as C's `fgets` reads into so many bytes.
+    /// Returns a line, or as much of it as C's `fgets` reads into so many bytes.
     fn line(&mut self, room: u64) -> io::Result<Vec<u8>> {
         let mut line = Vec::new();
         let read = (&mut self.file).take(room - 1).read_until(b'\n', &mut line)?;
@@ -350,7 +350,7 @@ impl Form {
         Ok(None)
     }
 
-    /// A line of a prefix and a number.
+    /// Returns a line of a prefix and a number.
     fn number(&mut self, prefix: u8) -> io::Result<Result<i64, Stop>> {
         self.element = self.position;
         let line = self.line(128)?;
@@ -379,7 +379,7 @@ impl Form {
         Err(self.fault(format_args!("Expected \\r\\n, got: {}{}", shown(0), shown(1))))
     }
 
-    /// A word with its length before it; of a long one only the beginning.
+    /// Reads a word with its length before it; of a long word it returns the beginning only.
     fn word(&mut self) -> io::Result<Result<Vec<u8>, Stop>> {
         let length = match self.number(b'$')? {
             Ok(length) => length,
@@ -404,7 +404,8 @@ impl Form {
     }
 }
 
-/// The time of a `#TS:` line; no value in the outer one for other lines, in the inner one where there is no time.
+/// Returns the time of a `#TS:` line. The outer value is none for other lines, the inner one is an error if the line has no
+/// time.
 fn time_of(line: &[u8]) -> Option<Result<i64, ()>> {
     let text = line.strip_prefix(b"#TS:")?;
     let digits = text.split(|&byte| byte == b'\r').next().and_then(|text| std::str::from_utf8(text).ok());

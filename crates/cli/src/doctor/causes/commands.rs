@@ -12,7 +12,7 @@ const BYTES_OF_COMMAND_MAX: f64 = 16.0 * 1024.0;
 /// command on one key.
 const COMMAND_US_MAX: f64 = 1_000.0;
 
-/// How many slow commands a report names.
+/// The number of slow commands that a report names.
 const NAMED_MAX: usize = 3;
 
 /// A key that takes half of all is one that nothing but its own relief helps: spreading the others over servers does not.
@@ -110,7 +110,7 @@ fn instead_of(name: &str) -> String {
     .to_owned()
 }
 
-/// One key that most commands are about.
+/// Judges whether most commands are about one key.
 pub fn hot_key(evidence: &Evidence) -> Option<Finding> {
     let sample = evidence.sample.as_ref().filter(|sample| sample.key_count >= KEYS_MIN)?;
     let (key, share) = sample.hottest.as_ref().filter(|(_, share)| *share >= HOT_SHARE_MIN)?;

@@ -1,6 +1,6 @@
 //! Figures as a report has them: with a unit, and as many digits as they deserve.
 
-/// A share as a report has it.
+/// Returns a share as a report has it.
 pub fn percent(share: f64) -> String {
     match share * 100.0 {
         share if share < 0.1 => "under 0.1 %".to_owned(),

@@ -14,9 +14,10 @@ pub const DEPTH_MIN: f64 = 1.5;
 pub enum Cause {
     /// Connections that serve for a command or two.
     ConnectionPerCommand,
-    /// Each command waits for the reply of the one before, all the time.
+    /// The program waits for the reply to each command before it sends the next, all the time.
     NoPipelining,
-    /// Each command waits for the reply of the one before within a request, and the program does something else afterwards.
+    /// The program waits for the reply to each command before it sends the next within a request, and does something else
+    /// afterwards.
     RoundTripsPerRequest,
     /// Replies that lie there unread.
     StarvedExecutor,
@@ -24,7 +25,7 @@ pub enum Cause {
     BigValues,
     /// Commands that keep the server for long.
     SlowCommands,
-    /// One key that most commands are about.
+    /// Most commands are about one key.
     HotKey,
     /// The server stands still while it forks.
     Fork,
@@ -66,9 +67,9 @@ impl Cause {
 /// A cause that was found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// Which.
+    /// The cause that was found.
     pub cause: Cause,
-    /// How much it counts, from 0 to 1.
+    /// The weight of the cause, from 0 to 1.
     pub weight: f64,
     /// The numbers that show it.
     pub numbers: Vec<String>,

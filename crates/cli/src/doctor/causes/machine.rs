@@ -13,7 +13,7 @@ const PAUSE_US_MIN: f64 = 1_000.0;
 /// A pause of so many round trips has half of the greatest weight.
 const PAUSE_ROUND_TRIPS_HALF: f64 = 100.0;
 
-/// Where one of ten commands writes, the log is in the way of others too.
+/// The share of writing commands from which on the AOF slows other commands too.
 const WRITES_SHARE_MIN: f64 = 0.1;
 
 /// A server that has less of its data in memory has the rest elsewhere; the allocator's own needs make it the other way round.
@@ -41,7 +41,7 @@ const SENT_AGAIN_SHARE_MAX: f64 = 0.01;
 /// Longer round trips are those between places, in microseconds.
 const NEAR_US_MAX: f64 = 1_000.0;
 
-/// Where more than half of the time goes to the way, the way decides.
+/// The share of the time on the way to the server from which on the way is the limit.
 const WAITING_SHARE_MAX: f64 = 0.5;
 
 /// Returns the weight of a pause: it takes little time, but the requests that it meets wait that much longer.
@@ -51,7 +51,7 @@ fn weight_of_pause(pause_us: f64, evidence: &Evidence) -> Option<f64> {
         .then(|| round_trips / (round_trips + PAUSE_ROUND_TRIPS_HALF))
 }
 
-/// The server stands still while it forks.
+/// Judges whether the server stands still while it forks.
 pub fn fork(evidence: &Evidence) -> Option<Finding> {
     let forks = evidence.forks;
     let weight = weight_of_pause(forks.longest_us as f64, evidence).filter(|_| forks.count > 0)?;
@@ -116,7 +116,7 @@ pub fn fsync(evidence: &Evidence) -> Option<Finding> {
     })
 }
 
-/// The share of commands that write.
+/// Returns the share of commands that write.
 fn writes_share(evidence: &Evidence) -> f64 {
     use sleeve_wire::commands::{Flags, find_full};
     let writes = |name: &str| find_full(name.as_bytes()).is_some_and(|row| row.flags.contains(Flags::WRITE));

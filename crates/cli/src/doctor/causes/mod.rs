@@ -14,7 +14,7 @@ mod sending;
 use super::evidence::Evidence;
 pub use finding::Finding;
 
-/// All that is wrong, the likeliest first.
+/// Returns all causes, the likeliest first.
 pub fn judge(evidence: &Evidence) -> Vec<Finding> {
     let specific = [
         sending::connection_per_command,

@@ -21,10 +21,11 @@ const PAUSE_SHARE_MIN: f64 = 0.2;
 /// So many bursts are a habit.
 const BURSTS_MIN: usize = 8;
 
-/// Where fewer of them are alike, chance has made them: of lengths that chance makes, a sixth are near the median.
+/// The share of bursts of similar length below which the similarity is chance: of random lengths, a sixth are near the
+/// median.
 const ALIKE_SHARE_MIN: f64 = 0.4;
 
-/// Where replies lie unread in fewer looks than this, their reader was only late.
+/// The share of looks with unread replies below which the reader was only late.
 const LEFT_LYING_MIN: f64 = 0.5;
 
 /// So many looks are a measurement.
@@ -56,7 +57,8 @@ pub fn connection_per_command(evidence: &Evidence) -> Option<Finding> {
     })
 }
 
-/// Each command waits for the reply of the one before: all the time, or within each request.
+/// Judges whether the program waits for the reply to each command before it sends the next: all the time, or within each
+/// request.
 pub fn round_trips(evidence: &Evidence) -> Option<Finding> {
     let waiting = evidence.waiting_share();
     if evidence.traffic.commands < COMMANDS_MIN || evidence.traffic.depth() >= DEPTH_MIN {
@@ -101,7 +103,7 @@ fn within_requests(evidence: &Evidence, bursts: &Bursts) -> Finding {
     }
 }
 
-/// The command that says many calls of another at once.
+/// Returns the command that does many calls of another one at once.
 fn many(command: &str) -> Option<String> {
     let into = sleeve_wire::commands::find(command.as_bytes())?.sharing.merge?.into.row().full_name.to_uppercase();
     Some(if into == command { format!("{into} with many members") } else { into })

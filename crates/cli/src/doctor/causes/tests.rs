@@ -7,7 +7,7 @@ use crate::doctor::evidence::{
     Bursts, Calls, Forks, Log, MonitorSample, Path, Server, SlowCommand, Sockets, Times, Traffic, Usage,
 };
 
-/// A program that sends twenty commands together every ten milliseconds, over a way of 100 us.
+/// Returns a program that sends twenty commands together every ten milliseconds, over a way of 100 us.
 fn healthy() -> Evidence {
     Evidence {
         path: Path {

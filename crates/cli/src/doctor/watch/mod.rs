@@ -32,11 +32,11 @@ use sockets::Looker;
 const LOOK: Duration = Duration::from_millis(50);
 /// Between two readings of INFO.
 const READING: Duration = Duration::from_millis(250);
-/// How long a program that runs already is watched.
+/// The time for which a program that already runs is watched.
 const TIME: Duration = Duration::from_secs(5);
 /// The key that is looked up; it is never written.
 const PROBE: &str = "sleeve-doctor";
-/// How long a program may take to end when it is told to.
+/// The time that a program may take to end after it is told to.
 const END_TIME: Duration = Duration::from_secs(5);
 
 /// The program that is watched.
@@ -44,7 +44,7 @@ const END_TIME: Duration = Duration::from_secs(5);
 pub struct Program {
     child: Child,
     account: Account,
-    /// How it ended, if that is worth a word.
+    /// The way in which the program ended, if it is worth reporting.
     pub ending: Option<String>,
 }
 
@@ -60,7 +60,7 @@ impl Program {
         Ok(Some(Self { child, account, ending: None }))
     }
 
-    /// Whether it has ended.
+    /// Returns whether the program has ended.
     fn has_ended(&mut self) -> bool {
         self.account.look(&process::family(self.child.id()));
         match self.child.try_wait() {

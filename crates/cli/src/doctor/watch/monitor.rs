@@ -24,13 +24,13 @@ const HEARD_MAX: usize = 2_000;
 
 /// Bytes of lines that are taken, at most; the lines are kept.
 const BYTES_MAX: u64 = 64 << 20;
-/// How long it is listened.
+/// The duration of the sample.
 const TIME: Duration = Duration::from_secs(1);
-/// How long the sample takes where few commands come.
+/// The longest duration of the sample, if few commands arrive.
 const TIME_MAX: Duration = Duration::from_secs(3);
 /// So few are few.
 const FEW: usize = 200;
-/// How long nothing may come before the clock is looked at.
+/// The silence after which the clock is read.
 const SILENCE: Duration = Duration::from_millis(50);
 /// A pause is as long as so many round trips: the work of a program between two commands of one request is shorter.
 const PAUSE_ROUND_TRIPS: f64 = 10.0;
@@ -47,14 +47,14 @@ const TOGETHER_SHARE: f64 = 0.5;
 /// A command as MONITOR tells it.
 #[derive(Clone, Debug)]
 pub struct Heard {
-    /// When it was executed, in microseconds.
+    /// The time of its execution, in microseconds.
     at_us: f64,
     /// The address of the client that sent it.
     from: String,
     words: OwnedArgs,
 }
 
-/// All that was heard.
+/// The commands of a sample.
 #[derive(Debug, Default)]
 pub struct Take {
     heard: Vec<Heard>,
@@ -145,14 +145,14 @@ fn parse(line: &[u8]) -> Option<Heard> {
     Some(Heard { at_us: at * 1e6, from: from.to_owned(), words })
 }
 
-/// How many connections of equal business would be as many as these.
+/// Returns the number of equally busy connections to which these connections correspond.
 fn equally_busy(by_client: &HashMap<&str, Vec<&Heard>>) -> f64 {
     let counts: Vec<f64> = by_client.values().map(|heard| heard.len() as f64).collect();
     let (sum, squares) = counts.iter().fold((0.0, 0.0), |(sum, squares), count| (sum + count, squares + count * count));
     if squares > 0.0 { sum * sum / squares } else { 0.0 }
 }
 
-/// How many keys were named, and which the most.
+/// Returns the number of keys that the commands named, and the key that they named the most.
 fn hottest(heard: &[&Heard]) -> (usize, Option<(String, f64)>) {
     let (mut counts, mut total): (HashMap<&[u8], usize>, usize) = (HashMap::new(), 0);
     for heard in heard {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::bench::meter::{Meter, stat_field};
 use crate::doctor::evidence::Usage;
 
-/// How the names of the threads begin that execute commands in Sleeve. In Redis and Valkey the busiest does.
+/// The beginning of the names of Sleeve's threads that execute commands. In Redis and Valkey it is the busiest thread.
 const WORKERS: &str = "worker-";
 
 /// The time that a thread has run and has waited for a processor so far, in nanoseconds.
@@ -53,7 +53,7 @@ impl Account {
     }
 }
 
-/// A process and all that it has started, and they.
+/// Returns a process with all processes that it has started, and those that they have started.
 pub fn family(of: u32) -> Vec<u32> {
     let processes: Vec<(u32, u32)> = entries(Path::new("/proc"))
         .filter_map(|path| {
@@ -82,7 +82,7 @@ pub struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// The process that a meter reads.
+    /// Returns the process that a meter reads.
     pub fn new(meter: &Meter) -> Option<Self> {
         let folder = meter.process();
         let id = folder.file_name()?.to_str()?.parse().ok()?;
@@ -106,7 +106,7 @@ impl ServerProcess {
         self.account.usage(seconds, busiest)
     }
 
-    /// The share of looks in which a thread waited for a disk.
+    /// Returns the share of looks in which a thread waited for a disk.
     pub fn disk_share(&self) -> f64 {
         self.in_disk as f64 / self.looks.max(1) as f64
     }
@@ -128,7 +128,7 @@ fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     fs::read_dir(folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()))
 }
 
-/// Whether a thread's name begins so.
+/// Returns whether a thread's name begins with `start`.
 fn is_named(task: &Path, start: &str) -> bool {
     start.is_empty() || fs::read_to_string(task.join("comm")).is_ok_and(|name| name.starts_with(start))
 }
@@ -143,7 +143,7 @@ fn faults(folder: &Path) -> u64 {
     stat_field(&folder.join("stat"), 12).unwrap_or_default()
 }
 
-/// The letter of a thread's state, as in proc(5).
+/// Returns the letter of a thread's state, as in proc(5).
 fn state(task: &Path) -> Option<char> {
     let text = fs::read_to_string(task.join("stat")).ok()?;
     text.rsplit_once(')')?.1.trim_start().chars().next()

@@ -14,13 +14,13 @@ use crate::replies::info::Info;
 const IDLE_SECONDS_MAX: u64 = 1;
 /// Entries of the slow log.
 const ENTRIES: &str = "128";
-/// How much of a slow command is shown, in characters.
+/// The number of characters of a slow command that are shown.
 const TEXT_MAX: usize = 80;
 
 /// INFO, and the number of requests that the doctor had sent by then.
 #[derive(Clone, Debug)]
 pub struct Reading {
-    /// When.
+    /// The time of the reading.
     pub at: Instant,
     /// The server's INFO.
     pub info: Info,
@@ -35,7 +35,7 @@ impl Reading {
         Ok(Self { at: Instant::now(), info, own })
     }
 
-    /// How much a line has grown.
+    /// Returns the growth of a line of INFO since another reading.
     fn grown(&self, before: &Self, name: &str) -> u64 {
         self.info.number(name).saturating_sub(before.info.number(name))
     }
@@ -50,7 +50,7 @@ impl Reading {
         self.info.number("total_forks")
     }
 
-    /// The share of so many seconds that the server says that its workers were busy.
+    /// Returns the share of so many seconds that the server says that its workers were busy.
     pub fn busy_since(&self, before: &Self, seconds: f64) -> Option<f64> {
         let sum = |reading: &Self, names: [&str; 2]| -> f64 {
             names.iter().filter_map(|name| reading.info.text(name).parse::<f64>().ok()).sum()
@@ -92,7 +92,8 @@ impl Reading {
         }
     }
 
-    /// The microseconds that the doctor's own commands took in the server since another reading, those aside that others use too.
+    /// Returns the microseconds that the doctor's own commands took in the server since another reading, without commands
+    /// that other clients use too.
     pub fn own_us_since(&self, before: &Self) -> f64 {
         let earlier: HashMap<&str, (u64, f64)> = calls(&before.info).collect();
         let own = |name: &str, own: &Own| own.commands.get(name).copied().unwrap_or_default();
@@ -137,7 +138,7 @@ fn calls(info: &Info) -> impl Iterator<Item = (&str, (u64, f64))> {
 pub struct Clients {
     /// The doctor's addresses.
     pub own: Vec<String>,
-    /// How many others asked lately.
+    /// The number of other clients that were active lately.
     pub others: usize,
 }
 
@@ -162,7 +163,7 @@ fn list_of_clients(list: &str) -> Clients {
     clients
 }
 
-/// The slow log: entries by their number.
+/// Returns the slow log: entries by their number.
 pub fn slow_log(session: &mut Session) -> Result<Vec<(i64, SlowCommand)>, Fault> {
     let reply = session.ask(&["SLOWLOG", "GET", ENTRIES])?;
     let Ok((Frame::Array(entries), _)) = decode(&reply) else { return Ok(Vec::new()) };
@@ -185,7 +186,7 @@ fn slow_entry(entry: Frame<'_>) -> Option<(i64, SlowCommand)> {
     Some((id, SlowCommand { time_us: u64::try_from(time_us).ok()?, text }))
 }
 
-/// The entries that were not there before, the slowest first.
+/// Returns the entries that were not there before, the slowest first.
 pub fn new_entries(before: &[(i64, SlowCommand)], now: Vec<(i64, SlowCommand)>) -> Vec<SlowCommand> {
     let last = before.iter().map(|(id, _)| *id).max();
     let new = now.into_iter().filter(|(id, _)| last.is_none_or(|last| *id > last));
@@ -212,7 +213,7 @@ pub struct Segments {
 }
 
 impl Segments {
-    /// The share that was sent again; none if none was sent.
+    /// Returns the share that was sent again; none if none was sent.
     pub fn sent_again_since(self, before: Self) -> Option<f64> {
         let sent = self.sent.checked_sub(before.sent).filter(|sent| *sent > 0)?;
         Some(self.sent_again.saturating_sub(before.sent_again) as f64 / sent as f64)

@@ -14,7 +14,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 
 use crate::doctor::evidence::Sockets;
 
-/// How often a look looks.
+/// The number of glances in a look.
 const GLANCES: usize = 4;
 /// The time between them.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -27,7 +27,7 @@ const DONE: u16 = 3;
 const LIST: u16 = 0x301;
 /// The header of each message, in bytes.
 const HEADER: usize = 16;
-/// Where the addresses of a connection begin in a message: ports, then both addresses of 16 bytes.
+/// The offset of a connection's addresses in a message: ports, then both addresses of 16 bytes.
 const IDENTITY: usize = HEADER + 4;
 /// The offset of the number of unread bytes, behind those addresses and a time.
 const UNREAD: usize = IDENTITY + 48 + 4;
@@ -75,7 +75,7 @@ impl Looker {
         (self.seen.looks > 0).then_some(self.seen)
     }
 
-    /// The bytes that lie in each socket that leads to the server.
+    /// Returns the bytes that lie in each socket that leads to the server.
     fn unread(&self) -> io::Result<HashMap<SocketAddr, u32>> {
         let mut unread = HashMap::new();
         // An IPv4 address may be reached by a socket of either family.

@@ -69,7 +69,7 @@ impl Asking {
         Self { local, user: DEFAULT_USER.to_owned() }
     }
 
-    /// The reply to a command, as bytes of RESP2.
+    /// Returns the reply to a command, as bytes of RESP2.
     ///
     /// # Errors
     /// The engine's refusal.
@@ -92,10 +92,10 @@ impl Asking {
         }
     }
 
-    /// The text that a command answers with.
+    /// Returns the text with which a command is answered.
     ///
     /// # Errors
-    /// As [`Asking::ask`].
+    /// Those of [`Asking::ask`].
     pub fn text(&mut self, words: &[&str]) -> Result<String, Refusal> {
         let reply = self.ask(words)?;
         Ok(match decode(&reply) {

@@ -12,7 +12,7 @@ const SHARE: f64 = 0.5;
 /// The most that can be saved.
 const SAVED_MAX: Duration = Duration::from_secs(1);
 
-/// How long an answer is given again.
+/// The time for which an answer is given again.
 const RECENT: Duration = Duration::from_millis(250);
 
 /// Answers that are kept.
@@ -26,12 +26,12 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// A full one.
+    /// Returns a full budget.
     pub fn new(now: Instant) -> Self {
         Self { left_s: SAVED_MAX.as_secs_f64(), at: now }
     }
 
-    /// Whether there is anything left at this time.
+    /// Returns whether any of the budget is left at this time.
     pub fn has_some(&mut self, now: Instant) -> bool {
         let passed = now.saturating_duration_since(self.at);
         self.left_s = (self.left_s + SHARE * passed.as_secs_f64()).min(SAVED_MAX.as_secs_f64());

@@ -12,10 +12,10 @@ const TOLD: usize = 50;
 const FIELDS: [&str; 13] =
     ["id", "addr", "name", "user", "db", "age", "idle", "flags", "cmd", "tot-mem", "omem", "lib-name", "lib-ver"];
 
-/// How many clients there are, and those with most memory.
+/// Returns the number of clients, and the clients with the most memory.
 ///
 /// # Errors
-/// When this user may not ask for such things.
+/// If this user may not ask for them.
 pub fn json(asking: &mut Asking) -> Result<String, Refusal> {
     let list = asking.text(&["CLIENT", "LIST"])?;
     let mut lines: Vec<(u64, &str)> = list.lines().map(|line| (memory(line), line)).collect();

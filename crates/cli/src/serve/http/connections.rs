@@ -32,10 +32,10 @@ const CONNECTIONS_MAX: usize = 256;
 /// Connections that the kernel may hold before they are accepted, as far as its own limit allows.
 const BACKLOG: u32 = 4096;
 
-/// How long a client may take.
+/// The timeouts of a client.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadlines {
-    /// Until the request's head has come.
+    /// The timeout of the request's head.
     pub head: Duration,
     /// From the beginning of the connection until its answer has left.
     pub life: Duration,
@@ -57,7 +57,7 @@ const LINGER_BYTES_MAX: usize = 256 * 1024;
 /// room.
 const ACCEPTED_AT_ONCE: u32 = 32;
 
-/// How long to wait when no connection can be accepted, as with too many open files.
+/// The pause after a connection could not be accepted, as with too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The answer to a request of a client at an address.

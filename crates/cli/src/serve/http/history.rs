@@ -16,7 +16,7 @@ use sleeve_server::Engine;
 use super::asking::Asking;
 use super::info::{Info, number_in};
 
-/// How a figure is read.
+/// The way in which a figure is read.
 #[derive(Clone, Copy, Debug)]
 enum Read {
     /// As it is.
@@ -123,7 +123,8 @@ impl History {
         }
     }
 
-    /// The names of the figures, and of each level the samples later than the query names, as the fields of a JSON object.
+    /// Returns the names of the figures, and of each level the samples later than the query names, as the fields of a JSON
+    /// object.
     pub fn json(&self, query: &str) -> String {
         let columns = COLUMNS.iter().map(|(name, ..)| *name);
         let names: Vec<&str> = columns.chain(PERCENTILES.iter().map(|(name, _)| *name)).collect();

@@ -1,4 +1,4 @@
-//! Which requests come from where they should: the check of `Host`, `Origin` and `Sec-Fetch-Site`.
+//! The check of `Host`, `Origin` and `Sec-Fetch-Site`: which requests come from pages and programs that may send them.
 //!
 //! A web page elsewhere can make a browser on this machine send requests here. It cannot read the replies, unless the page's
 //! own name is made to lead here (DNS rebinding): then the browser takes this server for the page's own. So a name that is
@@ -26,7 +26,7 @@ pub struct Hosts {
 pub type Refused = (StatusCode, String);
 
 impl Hosts {
-    /// The names of the option `http-hosts`, and that in `http`, if that has one.
+    /// Returns the accepted names: those of the option `http-hosts`, and the one in `http`, if it has one.
     pub fn new(configured: &str, place: &str) -> Self {
         let of_place = place.rsplit_once(':').map(|(name, _)| name);
         let mut names: Vec<String> = configured.split_ascii_whitespace().chain(of_place).map(canonical).collect();

@@ -10,24 +10,24 @@ pub struct Info<'a> {
 }
 
 impl<'a> Info<'a> {
-    /// The fields of this text.
+    /// Returns the fields of this text.
     pub fn new(text: &'a str) -> Self {
         let fields: Vec<_> = text.lines().filter_map(|line| line.trim_end().split_once(':')).collect();
         let by_name = fields.iter().copied().collect();
         Self { fields, by_name }
     }
 
-    /// All fields.
+    /// Returns all fields.
     pub fn fields(&self) -> &[(&'a str, &'a str)] {
         &self.fields
     }
 
-    /// A field's value.
+    /// Returns a field's value.
     pub fn text(&self, name: &str) -> Option<&'a str> {
         self.by_name.get(name).copied()
     }
 
-    /// A field's value as a number.
+    /// Returns a field's value as a number.
     pub fn number(&self, name: &str) -> Option<f64> {
         self.text(name)?.parse().ok()
     }
@@ -43,13 +43,13 @@ impl<'a> Info<'a> {
         self.beginning(beginning).filter(move |(name, _)| is_number(name))
     }
 
-    /// The sum of a number within the values of such fields; none where there is no such field.
+    /// Returns the sum of a number within the values of the fields with this beginning; none if there is no such field.
     pub fn sum(&self, beginning: &str, name: &str) -> Option<f64> {
         self.numbered(beginning).filter_map(|(_, value)| number_in(value, name)).reduce(|sum, one| sum + one)
     }
 }
 
-/// The value of a name within a field, as in `calls=1,usec=2`.
+/// Returns the value of a name within a field, as in `calls=1,usec=2`.
 pub fn text_in<'a>(value: &'a str, name: &str) -> Option<&'a str> {
     value.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='))
 }

@@ -12,7 +12,7 @@ use sleeve_wire::frame::{Frame, decode};
 use super::asking::{Asking, Refusal};
 use super::shown::shown;
 
-/// How long a step goes on with another few keys.
+/// The time after which a step asks for no more keys.
 const STEP_TIME_MAX: Duration = Duration::from_millis(5);
 
 /// Keys that one SCAN looks for.
@@ -21,10 +21,10 @@ const KEYS_AT_ONCE: &str = "32";
 /// Keys that a step tells at most, the largest.
 const TOLD: usize = 20;
 
-/// How far the walk has come, how many keys this step has looked at, and the largest of them.
+/// Returns the cursor of the walk, the number of keys in this step, and the largest of them.
 ///
 /// # Errors
-/// When this user may not ask for such things.
+/// If this user may not ask for them.
 pub fn json(asking: &mut Asking, query: &str) -> Result<String, Refusal> {
     let number = |name: &str| {
         let found = query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
@@ -55,7 +55,7 @@ pub fn json(asking: &mut Asking, query: &str) -> Result<String, Refusal> {
     Ok(json!({ "cursor": cursor, "seen": seen, "keys": found }).to_string())
 }
 
-/// The next cursor and the names of a reply to SCAN; the walk is over with one that cannot be read.
+/// Returns the next cursor and the names of a reply to SCAN. A reply that cannot be read ends the walk.
 fn scanned(reply: &[u8]) -> (String, Vec<&[u8]>) {
     let mut cursor = "0".to_owned();
     let mut names = Vec::new();

@@ -133,7 +133,7 @@ async fn remember(site: Arc<Site>) {
     }
 }
 
-/// A port of this machine's loopback, or an address with a port.
+/// Returns the addresses of a port of this machine's loopback, or of an address with a port.
 fn addresses(place: &str) -> Result<Vec<SocketAddr>, String> {
     if let Ok(port) = place.parse::<u16>() {
         return Ok(vec![SocketAddr::from(([127, 0, 0, 1], port))]);
@@ -183,7 +183,7 @@ impl Site {
         }
     }
 
-    /// The text at a path and its kind; none where there is nothing.
+    /// Returns the text at a path and its kind; none if nothing is there.
     fn tell(&self, asking: &mut Asking, path: &str, query: &str) -> Result<Option<(Bytes, &'static str)>, Refusal> {
         if let Some((_, text, kind)) = FILES.iter().find(|(own, ..)| *own == path) {
             if path == "/" {
@@ -218,7 +218,7 @@ impl Site {
         }))
     }
 
-    /// The metrics, or those of a moment ago where the same user has just asked.
+    /// Returns the metrics; if the same user asked a moment ago, the same ones again.
     fn scrape(&self, asking: &mut Asking, query: &str) -> Result<Bytes, Refusal> {
         let with_old_units = query.split('&').any(|pair| pair == "names=exporter");
         let key = format!("{with_old_units} {}", asking.user());

@@ -48,7 +48,7 @@ pub fn json(asking: &mut Asking) -> Result<Map<String, Value>, Refusal> {
     Ok(status)
 }
 
-/// The keys that were used most of late: their names, and the part of all uses that each has.
+/// Returns the keys that were used most of late: their names, and the share of all uses that each has.
 fn hot_keys(reply: &[u8]) -> Value {
     let Ok((Frame::Array(fields), _)) = decode(reply) else { return Value::Null };
     let fields: Vec<Frame<'_>> = fields.filter_map(Result::ok).collect();
@@ -61,7 +61,7 @@ fn hot_keys(reply: &[u8]) -> Value {
     keys.chunks(2).map(one).collect()
 }
 
-/// The part of all uses that the key has which was used most of late; nothing if no key was, or if he may not know.
+/// Returns the share of all uses that the most used key of late has; none if no key was used, or if the user may not ask.
 pub fn hottest_share(asking: &mut Asking) -> Option<f64> {
     let reply = asking.ask(&["HOTKEYS", "TOP", "1"]).ok()?;
     hot_keys(&reply).pointer("/0/share")?.as_f64()

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sleeve_server::{Engine, Local};
 
-/// How long to wait before asking an engine that has no threads whether time alone has brought a reply (CLIENT PAUSE).
+/// The pause before an engine without threads is asked whether time alone has produced a reply (CLIENT PAUSE).
 const PATIENCE: Duration = Duration::from_millis(5);
 
 /// A session of the engine.
@@ -29,7 +29,7 @@ impl Embedded {
         Self { local, wakes, replies: Vec::new(), closed: false }
     }
 
-    /// Whether the session has ended.
+    /// Returns whether the session has ended.
     pub fn is_closed(&self) -> bool {
         self.closed
     }

@@ -21,7 +21,7 @@ use embedded::Embedded;
 /// Bytes asked for by one read.
 const READ_LENGTH: usize = 16 * 1024;
 
-/// Where the shell sends its requests.
+/// The destination of the shell's requests.
 #[derive(Clone, Debug)]
 pub enum Target {
     /// A server behind a socket.
@@ -31,7 +31,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// A server at this address, reached in the same way.
+    /// Returns a server at this address, reached in the same way.
     pub fn elsewhere(&self, host: String, port: u16) -> Self {
         Self::Server(match self {
             Self::Server(endpoint) => endpoint.elsewhere(host, port),
@@ -61,7 +61,7 @@ pub struct Connection {
     link: Link,
     scanner: Scanner,
     buffer: Vec<u8>,
-    /// Whether anything has come.
+    /// True if any bytes have arrived.
     has_heard: bool,
     /// Ends a wait for replies.
     interrupt: Option<Arc<Interrupt>>,
@@ -82,7 +82,7 @@ impl Connection {
         self.interrupt = Some(interrupt);
     }
 
-    /// The socket itself, where there is one, for a transfer that does its own reading and writing.
+    /// Returns the socket itself, if there is one, for a transfer that does its own reading and writing.
     pub fn socket(&self) -> Option<&Stream> {
         match &self.link {
             Link::Socket(stream) => Some(stream),
@@ -143,7 +143,7 @@ impl Connection {
         requests.iter().map(|_| self.receive_reply(|_| {})).collect()
     }
 
-    /// The number that answers a request, if one does; an error reply is an error of kind `Other`.
+    /// Sends a request, and returns the reply if it is a number. An error reply is an error of kind `Other`.
     pub fn ask_number<T: AsRef<[u8]>>(&mut self, words: &[T]) -> io::Result<Option<u64>> {
         let reply = self.ask(words)?;
         match error_of(&reply) {
@@ -152,7 +152,7 @@ impl Connection {
         }
     }
 
-    /// The bytes of the next frame, which may be a pushed message.
+    /// Returns the bytes of the next frame, which may be a pushed message.
     pub fn receive(&mut self) -> io::Result<Vec<u8>> {
         loop {
             if let Some(length) = cut(&mut self.scanner, &self.buffer)? {
@@ -163,7 +163,7 @@ impl Connection {
         }
     }
 
-    /// The bytes of the next frame that answers a request; pushed messages before it go to `pushed`.
+    /// Returns the bytes of the next frame that answers a request; pushed messages before it go to `pushed`.
     pub fn receive_reply(&mut self, mut pushed: impl FnMut(&[u8])) -> io::Result<Vec<u8>> {
         loop {
             let frame = self.receive()?;
@@ -223,7 +223,7 @@ fn read_unless(stream: &Stream, room: &mut [u8], interrupt: &Interrupt) -> io::R
     }
 }
 
-/// The text of a reply that is an error.
+/// Returns the text of a reply that is an error.
 pub fn error_of(reply: &[u8]) -> Option<String> {
     match decode(reply) {
         Ok((Frame::Error(text), _)) => Some(String::from_utf8_lossy(text).into_owned()),
@@ -231,7 +231,7 @@ pub fn error_of(reply: &[u8]) -> Option<String> {
     }
 }
 
-/// The number that a reply is.
+/// Returns the number that a reply is.
 pub fn number_of(reply: &[u8]) -> Option<u64> {
     match decode(reply) {
         Ok((Frame::Integer(number), _)) => u64::try_from(number).ok(),

@@ -12,7 +12,7 @@ use sleeve_wire::inline::quote;
 
 use text::{UNKNOWN_TYPE, check_depth};
 
-/// One of redis-cli's output formats.
+/// An output format of redis-cli.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Typed, numbered and indented, for people.
@@ -33,7 +33,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The reply with the line end that belongs to it.
+    /// Returns the reply with the line end that belongs to it.
     ///
     /// `text` asks for the bytes of a long text alone, as INFO and CLIENT LIST are shown in every format.
     pub fn render(&self, frame: &Frame<'_>, text: bool) -> Result<Vec<u8>, FrameError> {
@@ -59,7 +59,7 @@ impl Format {
     }
 }
 
-/// The aggregate that a frame is: its items, the sign behind an index, and its name when it is empty.
+/// Returns the aggregate that a frame is: its items, the sign behind an index, and its name when it is empty.
 fn aggregate<'a>(frame: &Frame<'a>) -> Option<(Items<'a>, char, &'static str)> {
     match frame {
         Frame::Array(items) => Some((*items, ')', "(empty array)")),

@@ -9,7 +9,7 @@ use crate::interrupt::Interrupt;
 use crate::output;
 use crate::shell::connection::{Connection, error_of, number_of};
 
-/// How large a key is.
+/// The measure of a key's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
     /// Elements, or bytes of a string.
@@ -92,7 +92,7 @@ impl KeyStatistics {
         Ok(())
     }
 
-    /// Where the type that TYPE names is kept; `None` for a key that is gone.
+    /// Returns the index of the type that TYPE names; `None` for a key that does not exist any more.
     fn place(&mut self, reply: &[u8]) -> Option<usize> {
         let name = reply.strip_prefix(b"+").unwrap_or_default();
         let name = String::from_utf8_lossy(name).trim_end().to_owned();
@@ -134,7 +134,7 @@ impl Measure {
         }
     }
 
-    /// The request that asks for a key's size, if there is one.
+    /// Returns the request that asks for a key's size, if there is one.
     fn request(self, kind: &Kind, key: &[u8]) -> Option<Vec<Vec<u8>>> {
         let words = |words: &[&[u8]]| words.iter().map(|word| word.to_vec()).collect();
         match self {
@@ -167,7 +167,7 @@ impl Kind {
     }
 }
 
-/// The size that a reply says. A key that has gone or changed its type meanwhile has none; other errors end the walk.
+/// Returns the size in a reply. A key that was removed or has changed its type since has none; other errors end the walk.
 fn size(reply: &[u8], key: &[u8]) -> io::Result<u64> {
     match error_of(reply) {
         Some(text) if text.starts_with("WRONGTYPE") => {
@@ -179,7 +179,7 @@ fn size(reply: &[u8], key: &[u8]) -> io::Result<u64> {
     }
 }
 
-/// A key in quotes.
+/// Returns a key in quotes.
 pub fn quoted(key: &[u8]) -> String {
     let mut out = Vec::new();
     quote(key, &mut out);

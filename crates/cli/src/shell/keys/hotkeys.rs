@@ -8,7 +8,7 @@ use crate::interrupt::Interrupt;
 use crate::output;
 use crate::shell::connection::{Connection, error_of, number_of};
 
-/// How many keys are named.
+/// The number of keys that are named.
 const HOTTEST_COUNT: usize = 16;
 
 /// Looks at every key and prints the hottest, also when Ctrl-C comes before the end.

@@ -16,10 +16,10 @@ use crate::output;
 
 /// SCANs between two pauses of a mode that samples.
 const ROUNDS_BETWEEN_PAUSES: u64 = 100;
-/// After so many keys a mode that samples says how far it is.
+/// The number of keys after which a mode that samples prints its progress.
 const KEYS_BETWEEN_NOTES: u64 = 1_000_000;
 
-/// Which keys to walk through, and how gently.
+/// The keys to walk through, and the pauses of the walk.
 #[derive(Clone, Debug)]
 pub struct Listing {
     /// Glob pattern of the names.
@@ -34,7 +34,7 @@ pub struct Listing {
 #[derive(Debug)]
 pub struct Walk<'a> {
     listing: &'a Listing,
-    /// Where SCAN goes on; `None` at the end.
+    /// The cursor at which SCAN goes on; `None` at the end.
     cursor: Option<Vec<u8>>,
 }
 
@@ -44,12 +44,12 @@ impl<'a> Walk<'a> {
         Self { listing, cursor: Some(b"0".to_vec()) }
     }
 
-    /// Whether all keys were seen.
+    /// Returns whether all keys were seen.
     pub fn is_done(&self) -> bool {
         self.cursor.is_none()
     }
 
-    /// The keys that the next SCAN brings; `None` when all were seen.
+    /// Returns the keys that the next SCAN brings; `None` when all were seen.
     pub fn next(&mut self, connection: &mut Connection) -> io::Result<Option<Vec<Vec<u8>>>> {
         let Some(cursor) = self.cursor.take() else { return Ok(None) };
         let mut words = vec![b"SCAN".to_vec(), cursor];
@@ -65,7 +65,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The cursor and the keys of a reply of SCAN.
+/// Returns the cursor and the keys of a reply of SCAN.
 fn page(reply: &[u8]) -> io::Result<(Vec<u8>, Vec<Vec<u8>>)> {
     let unexpected = || io::Error::new(io::ErrorKind::InvalidData, "Unexpected reply of SCAN");
     let (frame, _) = decode(reply).map_err(|_| unexpected())?;
@@ -81,14 +81,14 @@ fn page(reply: &[u8]) -> io::Result<(Vec<u8>, Vec<Vec<u8>>)> {
     Ok((cursor.to_vec(), keys.map(key).collect::<io::Result<_>>()?))
 }
 
-/// How far a walk that samples came.
+/// The progress of a walk that samples.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
     /// Keys that were looked at.
     pub sampled: u64,
-    /// How many there are.
+    /// The number of keys in the database.
     total: u64,
-    /// Whether Ctrl-C ended it.
+    /// True if Ctrl-C ended the walk.
     pub is_cut: bool,
 }
 

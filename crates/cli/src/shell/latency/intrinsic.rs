@@ -42,7 +42,7 @@ pub fn run(seconds: u32, interrupt: &Interrupt) {
     output::line(format_args!("Worst run took {factor:.0}x longer than the average latency."));
 }
 
-/// Some arithmetic in which each step needs the one before it.
+/// Does some arithmetic in which each step needs the result of the one before it.
 fn work(seed: u64) {
     let mut state = seed | 1;
     for _ in 0..STEPS {

@@ -16,7 +16,7 @@ use crate::output;
 
 /// The time between two PINGs.
 pub const PAUSE: Duration = Duration::from_millis(10);
-/// How long one measurement takes, unless `-i` says.
+/// The duration of a measurement, unless `-i` sets it.
 const TIME: Duration = Duration::from_secs(1);
 /// The time of a line of the history.
 const TIME_OF_HISTORY: Duration = Duration::from_secs(15);
@@ -68,7 +68,7 @@ pub fn run(session: &mut Session, history: bool, interval: Option<Duration>, int
     Ok(())
 }
 
-/// How long one PING takes; `None` when Ctrl-C came first.
+/// Returns the duration of one PING; `None` if Ctrl-C came first.
 pub fn sample(session: &mut Session, interrupt: &Interrupt) -> io::Result<Option<Duration>> {
     let start = Instant::now();
     let reply = session.ask_until_answered(&["PING"], interrupt)?;

@@ -12,7 +12,8 @@ use crate::shell::session::Session;
 /// The time of a line, unless `-i` says.
 const TIME: Duration = Duration::from_secs(1);
 
-/// Each column's letter and the longest time that falls into it, in microseconds. The last takes the rest.
+/// The letter of each column and the longest time that falls into it, in microseconds. All longer times fall into the last
+/// one.
 const COLUMNS: [(char, u64); 31] = [
     ('.', 10),
     ('-', 125),
@@ -88,13 +89,13 @@ fn explain() {
     output::flush();
 }
 
-/// The column of a time.
+/// Returns the column of a time.
 fn column(taken: Duration) -> usize {
     let us = taken.as_micros() as u64;
     COLUMNS.partition_point(|(_, longest)| *longest < us)
 }
 
-/// A line: each letter in black on the colour of its share.
+/// Returns a line: each letter in black on the colour of its share.
 fn paint(counts: &[u64; COLUMNS.len()]) -> String {
     let total = counts.iter().sum::<u64>().max(1);
     let steps = (PALETTE.len() - 1) as u64;

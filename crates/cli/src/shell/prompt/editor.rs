@@ -17,7 +17,7 @@ use crate::shell::help;
 /// The helper that the editor calls while a line is typed.
 #[derive(Clone, Copy, Debug)]
 pub struct LineHelper {
-    /// Whether hints are shown.
+    /// True if hints are shown.
     pub hints: bool,
 }
 
@@ -46,7 +46,7 @@ impl Completer for LineHelper {
     }
 }
 
-/// The arguments that may follow a line, with a leading space where one is missing.
+/// Returns the arguments that may follow a line, with a leading space if the line has none at its end.
 fn hint(line: &str) -> Option<String> {
     let words = input::split(line.as_bytes())?;
     let ends_in_space = line.ends_with(' ');
@@ -65,7 +65,7 @@ fn hint(line: &str) -> Option<String> {
 /// An argument that may still follow.
 struct Open {
     argument: &'static Argument,
-    /// How many words of it were typed already; only an argument that may be repeated stays open after that.
+    /// The number of its words that were typed already; only an argument that may be repeated stays open after that.
     taken: usize,
 }
 
@@ -95,7 +95,7 @@ fn consume(rest: &mut Vec<Open>, word: &[u8]) {
     }
 }
 
-/// Whether a token that may begin the argument is this word.
+/// Returns whether a token that may begin the argument is this word.
 fn begins_with(argument: &Argument, word: &[u8]) -> bool {
     match (argument.token, argument.kind) {
         (Some(token), _) => token.as_bytes().eq_ignore_ascii_case(word),
@@ -114,7 +114,7 @@ pub(super) fn row_of(words: &[Vec<u8>]) -> Option<(&'static Row, usize)> {
     }
 }
 
-/// Where the completed text starts, and the candidates: names in the first places, option words behind.
+/// Returns the place where the completed text starts, and the candidates: names in the first places, option words behind.
 fn complete(line: &str) -> (usize, Vec<String>) {
     let lower = line.to_ascii_lowercase();
     if let Some(topic) = lower.strip_prefix("help ") {

@@ -21,7 +21,7 @@ const MODE: u32 = 0o600;
 /// The first line of files that versions before this one wrote, in which backslashes are doubled.
 const ESCAPED_HEAD: &str = "#V2";
 
-/// Where lines are kept.
+/// The file in which lines are kept.
 #[derive(Debug)]
 pub struct History {
     /// None where nothing is kept.
@@ -29,7 +29,7 @@ pub struct History {
 }
 
 impl History {
-    /// The history of this user, and the lines that it has; no lines, and the reason, where there cannot be one.
+    /// Returns the history of this user, and its lines. If there cannot be a history, returns no lines, and the reason.
     pub fn open() -> (Self, Vec<String>, Option<String>) {
         let Some(file) = file(std::env::var_os("REDISCLI_HISTFILE"), std::env::var_os("HOME")) else {
             return (Self { file: None }, Vec::new(), None);
@@ -52,7 +52,7 @@ impl History {
     }
 }
 
-/// The file that the environment names.
+/// Returns the file that the environment names.
 fn file(named: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
     match named.filter(|name| !name.is_empty()) {
         Some(name) if name == "/dev/null" => None,
@@ -61,7 +61,7 @@ fn file(named: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
     }
 }
 
-/// The last lines of a file. One that is far longer, or of an older form, is replaced by these.
+/// Returns the last lines of a file. A file that is far longer, or in an older form, is replaced by these lines.
 fn load(file: &Path) -> io::Result<Vec<String>> {
     let text = match own::read(file) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

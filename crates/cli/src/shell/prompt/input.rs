@@ -2,7 +2,7 @@
 
 use sleeve_wire::inline;
 
-/// The arguments of a line; `None` when its quotes are not balanced.
+/// Returns the arguments of a line; `None` when its quotes are not balanced.
 pub fn split(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let (mut bytes, mut spans) = (Vec::new(), Vec::new());
     if !inline::split(line, &mut bytes, &mut spans) {
@@ -12,7 +12,7 @@ pub fn split(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     spans.iter().map(|span| word(span.start, span.len)).collect()
 }
 
-/// One quoted argument, as `--quoted-input` takes it.
+/// Unquotes one argument, as `--quoted-input` takes it.
 pub fn unquote(word: &[u8]) -> Option<Vec<u8>> {
     match split(word)?.as_slice() {
         [] => Some(Vec::new()),

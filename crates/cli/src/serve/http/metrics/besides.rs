@@ -34,7 +34,7 @@ pub struct Slow {
     pub length: f64,
     /// Number of the newest.
     pub last_id: f64,
-    /// How long the newest took.
+    /// The duration of the newest entry's command, in seconds.
     pub last_s: f64,
 }
 
@@ -43,7 +43,7 @@ pub struct Slow {
 pub struct Times {
     /// Its name, as INFO writes it.
     pub command: String,
-    /// How often it ran.
+    /// The number of calls.
     pub calls: f64,
     /// Microseconds, and how many calls took no longer.
     pub buckets: Vec<(i64, f64)>,
@@ -78,7 +78,7 @@ fn slow(asking: &mut Asking) -> Option<Slow> {
     Some(slow)
 }
 
-/// An option's value, if this user may ask for it.
+/// Returns an option's value, if this user may ask for it.
 fn option(asking: &mut Asking, name: &str) -> Option<String> {
     let reply = asking.ask(&["CONFIG", "GET", name]).ok()?;
     let Ok((Frame::Array(pair), _)) = decode(&reply) else { return None };

@@ -246,7 +246,7 @@ fn histogram(out: &mut Out, info: &Info<'_>, times: &besides::Times) {
     out.value("redis_commands_latencies_usec_count", &[("cmd", &command)], times.calls);
 }
 
-/// A label's value.
+/// Returns a label's value.
 fn quoted(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

@@ -9,9 +9,9 @@ use Kind::{Counter, Gauge, Untyped};
 /// The type of a metric, which says how Prometheus may use its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It only grows.
+    /// A value that only grows.
     Counter,
-    /// It comes and goes.
+    /// A value that rises and falls.
     Gauge,
     /// Either; its name says too little or too much.
     Untyped,
@@ -346,7 +346,7 @@ pub const WORDS: &[(&str, &str, &str, &str)] = &[
 /// label, the number's name, the metric, its type, its factor, and its description.
 pub type Part = (&'static str, &'static str, &'static str, &'static str, Kind, f64, &'static str);
 
-/// All of these.
+/// The metrics with a label, made of fields with a common beginning.
 pub const PARTS: &[Part] = &[
     ("cmdstat_", "cmd", "calls", "redis_commands_total", Counter, 1.0, "Calls by command."),
     ("cmdstat_", "cmd", "usec", "redis_commands_duration_seconds_total", Counter, 1e-6, "Execution time by command."),

@@ -55,7 +55,7 @@ fn fields_become_metrics_with_labels() {
     assert!(!text.contains("cmd=\"gone\""), "a summary has a sum and a count");
 }
 
-/// The text for a server that has done something of most kinds.
+/// Returns the text for a server that has done something of most kinds.
 fn of_server(with_old_units: bool) -> (String, String) {
     let engine = sleeve_server::Engine::new(sleeve_server::Config::default());
     let mut asking = Asking::begin(&engine, [127, 0, 0, 1].into(), None).unwrap();
@@ -211,7 +211,7 @@ fn promtool_finds_nothing_to_say_where_it_is_installed() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&said));
 }
 
-/// The names of the metrics in an expression of PromQL.
+/// Returns the names of the metrics in an expression of PromQL.
 fn names_in(expression: &str) -> Vec<&str> {
     let words = expression.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
     words.filter(|word| word.starts_with("redis_") || word.starts_with("sleeve_")).collect()
@@ -239,7 +239,7 @@ fn the_dashboard_for_grafana_asks_for_nothing_that_is_not_there() {
     }
 }
 
-/// Every expression of a dashboard, its variables' queries too.
+/// Collects the expressions of a dashboard, with the queries of its variables.
 fn collect(value: &serde_json::Value, found: &mut Vec<String>) {
     match value {
         serde_json::Value::Array(items) => items.iter().for_each(|item| collect(item, found)),
