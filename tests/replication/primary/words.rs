@@ -423,6 +423,8 @@ fn writes_with_replies_reach_replicas_before_a_role_change_cuts_them() {
     let mut ours = primary.connect();
     for round in 0..50 {
         let mut stream = follower(&primary);
+        assert_eq!(ask(&mut ours, &["SET", "first", "1"]), "+OK\r\n");
+        say(&mut stream, "", "\r\nfirst\r\n$1\r\n1\r\n");
         assert_eq!(ask(&mut ours, &["SET", "a", &round.to_string()]), "+OK\r\n");
         assert_eq!(ask(&mut ours, &["REPLICAOF", "127.0.0.1", "1"]), "+OK\r\n");
         let mut told = String::new();
