@@ -324,9 +324,13 @@ impl Replica {
     /// Appends about `bytes_max` of the bytes that come next; of the journal none behind `end`.
     pub fn next(&self, end: u64, bytes_max: usize, into: &mut Vec<u8>) -> Next {
         let mut feed = self.feed.lock();
-        let Feed { phase, follower, spill, .. } = &mut *feed;
+        let Feed { phase, follower, spill, rest, .. } = &mut *feed;
         match phase {
             Phase::Waiting | Phase::Loaded => Next::Nothing,
+            Phase::Done if !rest.is_empty() => {
+                into.append(rest);
+                Next::Bytes
+            }
             Phase::Done => Next::Done,
             Phase::Online if !spill.is_empty() => match spill.read(bytes_max, into) {
                 Ok(()) => Next::Bytes,
