@@ -40,7 +40,7 @@ pub struct Scan<'a, A, T> {
 
 /// The state of the next page.
 enum Next<T> {
-    /// No page was requested yet.
+    /// The beginning: no page was requested yet.
     Begin,
     /// The page is in flight.
     Coming(Reply<(u64, Vec<T>)>),

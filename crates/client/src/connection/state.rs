@@ -19,7 +19,7 @@ use crate::sys::{Event, clock_us};
 
 /// The progress of the connection.
 enum Wire {
-    /// No connection: none was made yet, or the last one was lost; with the reason, if an attempt has failed.
+    /// The connection is down: none was made yet, or the last one was lost; with the reason, if an attempt has failed.
     Down(Option<String>),
     /// The connection is open in both directions.
     Up {

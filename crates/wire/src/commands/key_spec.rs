@@ -25,7 +25,7 @@ pub enum Begin {
     Index(u8),
     /// After this word, which is looked for from an argument on (from the end backwards when negative).
     Keyword(&'static str, i8),
-    /// No rule finds the beginning.
+    /// The beginning is found by no rule.
     Unknown,
 }
 
@@ -51,7 +51,7 @@ pub enum Find {
         /// Distance between keys.
         step: u8,
     },
-    /// No rule finds the keys.
+    /// The keys are found by no rule.
     Unknown,
 }
 

@@ -122,7 +122,7 @@ enum Next {
     /// The entries that the server may have given to this consumer while the last wait ended, behind the last one that
     /// arrived.
     Rest,
-    /// No further request: the consumer has ended.
+    /// The end of the consumer: there is no further request.
     End,
 }
 

@@ -1,6 +1,6 @@
 //! INFO: the sections that a request asks for, and their order.
 //!
-//! The lines themselves are in `info_sections`. The sections have a fixed order, whatever their order in the request, and
+//! The lines themselves are in `info_sections`. The sections have a fixed order, regardless of their order in the request, and
 //! unknown names are ignored, as in Redis.
 
 use super::info_sections;

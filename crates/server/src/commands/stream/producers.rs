@@ -78,7 +78,7 @@ impl<'a> Numbered<'a> {
     }
 }
 
-/// Returns the id of a message from its names and values, whose order does not matter.
+/// Returns the id of a message from its names and values, in any order of them.
 fn digest(fields: Args<'_>) -> Vec<u8> {
     let mut pairs: Vec<[u8; 20]> = Vec::with_capacity(fields.len() / 2);
     let mut words = fields.iter();

@@ -441,7 +441,7 @@ fn due(group: &StreamGroup, stream: &Stream, now_ms: i64, min_idle_ms: i64) -> V
     due
 }
 
-/// Has a blocked command run again when the next entry of these streams has been pending for long enough. An entry that is
+/// Runs a blocked command again when the next entry of these streams has been pending for long enough. An entry that is
 /// delivered later cannot be due before `min_idle_ms` has passed, and after that time the command is run again in any case.
 fn look_again<'k>(cx: &mut Cx<'_>, keys: impl Iterator<Item = Key<'k>>, group: &[u8], min_idle_ms: i64) {
     let now_ms = cx.now.wall_ms();

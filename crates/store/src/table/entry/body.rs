@@ -22,7 +22,7 @@ pub(crate) enum Body<'a> {
     Object(Object),
     /// A collection of at most [`PACKED_INLINE_MAX`] bytes in one of the packed forms.
     Packed(Form, &'a [u8]),
-    /// No value: the key is a member of a set.
+    /// The key is a member of a set and has no value.
     Member,
     /// The bits of a score: the key is a member of a sorted set.
     Scored(i64),
