@@ -204,22 +204,8 @@ const SOAKS: &[Soak] = &[
     },
     Soak {
         name: "client",
-        shows: "so many lives of callers, a reactor, connections and servers that fail: each reply is its call's, none runs twice",
+        shows: "so many lives of callers, connections and servers that fail: each reply is its call's, no cached one is too old",
         test: &["--package", "sleeve", "--lib", "simulation::each_reply"],
-        size: Size::Count(10_000),
-        env: &[],
-    },
-    Soak {
-        name: "near-cache",
-        shows: "so many histories of reads, writes and lost connections hold no read that is older than what had been heard",
-        test: &["--package", "sleeve", "--lib", "near::simulation::no_read"],
-        size: Size::Count(10_000),
-        env: &[],
-    },
-    Soak {
-        name: "near-cluster",
-        shows: "the same over so many clusters whose slots move and whose nodes are lost, whoever tells of what changes",
-        test: &["--package", "sleeve", "--lib", "near::simulation::cluster::no_read"],
         size: Size::Count(10_000),
         env: &[],
     },

@@ -96,11 +96,3 @@ impl Flights {
         self.by_hash.values_mut().flatten().for_each(|flight| flight.is_current = false);
     }
 }
-
-/// For the planted faults of the simulation.
-#[cfg(test)]
-impl Flights {
-    pub(super) fn by_number(&mut self, hash: u64, number: u64) -> Option<&mut Flight> {
-        self.by_hash.get_mut(&hash)?.iter_mut().find(|flight| flight.number == number)
-    }
-}

@@ -16,8 +16,6 @@ mod owners;
 mod requests;
 mod shards;
 mod sieve;
-#[cfg(test)]
-mod simulation;
 pub(crate) mod stats;
 mod store;
 mod tracking;

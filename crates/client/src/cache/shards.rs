@@ -5,9 +5,6 @@
 //!
 //! Any thread; times are arguments.
 
-#[cfg(test)]
-pub(super) mod faults;
-
 use std::hash::{DefaultHasher, Hasher};
 use std::sync::Weak;
 
@@ -22,6 +19,7 @@ use crate::pipe::slot::{Completions, Driver, Handle, Source, Target};
 use crate::request::EncodedRequest;
 use crate::sys::CLOCK_TICK_MS;
 use crate::sys::lock::{Mutex, MutexGuard};
+use crate::sys::planted::{self, Fault};
 
 /// The number of shards; a power of two.
 const SHARDS: usize = 8;
@@ -112,7 +110,8 @@ impl Shards {
     /// Returns the present tenure of a key's slot.
     #[inline]
     fn tenure(&self, key: &[u8]) -> Tenure {
-        self.owners.as_ref().map_or(Tenure::ENDLESS, |owners| owners.tenure(key))
+        let owners = self.owners.as_ref().filter(|_| !planted::has(Fault::IgnoresOwners));
+        owners.map_or(Tenure::ENDLESS, |owners| owners.tenure(key))
     }
 
     #[inline]
@@ -185,8 +184,10 @@ impl Shards {
         let mut shard = self.shard(place.hash);
         let Some(flight) = shard.flights.end(place.hash, place.number) else { return };
         let asked = flight.asked(place.hash);
-        let is_owner = flight.tenure.connection() == over.connection && flight.tenure == self.tenure(flight.key());
-        let is_true = flight.is_current && is_owner && (self.opts_in || over.is_tracked);
+        let is_over_owner = flight.tenure.connection() == over.connection && flight.tenure == self.tenure(flight.key());
+        let is_owner = is_over_owner || planted::has(Fault::IgnoresOwners);
+        let is_current = flight.is_current || planted::has(Fault::KeepsOvertaken);
+        let is_true = is_current && is_owner && (self.opts_in || over.is_tracked);
         self.keep_in(&mut shard, asked, answer, flight.sent_ms, is_true);
         drop(shard);
         for target in flight.others {
@@ -196,7 +197,10 @@ impl Shards {
 
     fn keep_in(&self, shard: &mut Shard, asked: KeyedRequest<'_>, answer: &Answer, sent_ms: u64, is_true: bool) {
         let kept_ms = match answer.lifetime {
-            _ if !is_true || !answer.is_remembered || answer.payload.frame().is_err() => 0,
+            _ if !is_true || answer.payload.frame().is_err() => 0,
+            _ if planted::has(Fault::KeepsUntracked) => self.ttl_max_ms,
+            _ if !answer.is_remembered => 0,
+            _ if planted::has(Fault::OutlivesKeys) => self.ttl_max_ms,
             KeyLifetime::Unknown => 0,
             KeyLifetime::Endless => self.ttl_max_ms,
             KeyLifetime::For(left) => {

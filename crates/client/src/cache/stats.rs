@@ -36,7 +36,7 @@ impl CacheStats {
     }
 
     /// Adds the counts of another part of the cache.
-    pub(super) fn add(&mut self, part: &Self) {
+    pub(crate) fn add(&mut self, part: &Self) {
         self.hits += part.hits;
         self.misses += part.misses;
         self.shared += part.shared;

@@ -30,6 +30,7 @@ use crate::pipe::slot::Completions;
 use crate::pipe::slot::Payload;
 use crate::request::Request;
 use crate::sys::lock::Mutex;
+use crate::sys::planted::{self, Fault};
 use crate::transport::slot_cache::SlotCache;
 
 /// Makes the server remember the keys of the next command.
@@ -78,6 +79,9 @@ impl Tracking {
     }
 
     fn forget_written(&self, requests: &[u8]) {
+        if planted::has(Fault::LeavesOwnWrites) {
+            return;
+        }
         changes(requests, |change| match change {
             Change::Key(key) => self.shards.forget(key, false),
             Change::Everything => self.shards.forget_all(),
@@ -102,7 +106,7 @@ impl SlotCache for Tracking {
 
 /// The cache as one connection invalidates it, and the state of its server.
 pub(super) struct Connection {
-    pub(super) tracking: Arc<Tracking>,
+    tracking: Arc<Tracking>,
     number: u32,
     /// Whether the server reports changes. The connection's reader sets it, in the order of the messages.
     is_tracked: AtomicBool,
@@ -111,7 +115,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(tracking: Arc<Tracking>, number: u32) -> Self {
+    fn new(tracking: Arc<Tracking>, number: u32) -> Self {
         Self { tracking, number, is_tracked: AtomicBool::new(false), refusal: Mutex::new(None) }
     }
 
@@ -138,6 +142,8 @@ impl Connection {
     fn forget(&self, keys: Frame<'_>) {
         let shards = &self.tracking.shards;
         match keys {
+            Frame::Array(_) if planted::has(Fault::MissesInvalidations) => {}
+            Frame::Null if planted::has(Fault::MissesFlushes) => {}
             Frame::Array(keys) => keys.for_each(|key| match key {
                 Ok(Frame::Bulk(key)) => shards.forget(key, true),
                 _ => shards.forget_all(),
@@ -178,7 +184,9 @@ impl Cache for Connection {
     fn lost(&self) {
         *self.refusal.lock() = None;
         self.set_tracked(false);
-        self.tracking.shards.forget_of(self.number);
+        if !planted::has(Fault::StaysAcrossConnections) {
+            self.tracking.shards.forget_of(self.number);
+        }
     }
 
     fn landed(&self, place: ReadId, answer: &mut Answer, done: &mut Completions) {

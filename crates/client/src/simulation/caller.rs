@@ -8,10 +8,14 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::executor::Timers;
-use super::model::{Model, Told};
+use super::model::{Least, Model, Told};
+use super::staleness::CachedRead;
+use super::tracking::PREFIX;
+use crate::api::cached::Cached;
 use crate::api::cmd::Cmd;
 use crate::api::handles::Client;
 use crate::api::transaction::Condition;
+use crate::cache::options::CacheOptions;
 use crate::commands::ask::Ask;
 use crate::config::Resend;
 use crate::error::Error;
@@ -26,6 +30,10 @@ pub(super) struct Shared {
     pub(super) dice: Rc<RefCell<Dice>>,
     pub(super) timers: Rc<Timers>,
     pub(super) model: RefCell<Model>,
+    /// The options of the client's cache, where its servers report changes.
+    pub(super) cache: Option<CacheOptions>,
+    /// There is one server, so its replies come in order with its invalidations.
+    pub(super) is_single: bool,
     /// The number of the last token.
     pub(super) tokens: RefCell<u64>,
 }
@@ -52,6 +60,8 @@ enum Expected {
     Words(String),
     /// Only that the command is done.
     Done,
+    /// A value of a key that the cache may have kept.
+    Cached { key: String, least: Least, is_hit: bool, is_settled: bool },
     /// The values that were set last, each by some caller, or nil.
     Set(Vec<String>),
     /// A text that grows, with the tokens that this caller knows to be in it.
@@ -79,6 +89,8 @@ struct Call {
     limit_us: u64,
     /// How long it may wait on the server.
     wait_us: u64,
+    /// It goes over the connection that all callers share.
+    is_shared: bool,
 }
 
 /// A caller.
@@ -139,8 +151,11 @@ impl Caller {
     }
 
     async fn pause(&self, most_us: usize) {
-        let at_us = clock_us() + self.shared.roll(most_us) as u64;
-        self.shared.timers.sleep_until(at_us).await;
+        self.pause_us(self.shared.roll(most_us) as u64).await;
+    }
+
+    async fn pause_us(&self, time_us: u64) {
+        self.shared.timers.sleep_until(clock_us() + time_us).await;
     }
 
     /// Returns how long a command may take, unless the call sets a shorter time.
@@ -200,6 +215,9 @@ impl Caller {
         model.ended(&what, result.as_ref().err(), took_us, (call.limit_us, call.wait_us));
         let told = result.as_ref().map_or_else(|error| Told::Failed(error.effect()), |_| Told::Done);
         call.write.iter().for_each(|&write| model.told(write, told));
+        if told == Told::Done && call.is_shared && self.shared.is_single {
+            call.write.iter().for_each(|&write| model.heard(write));
+        }
         if let Ok(answer) = result {
             check(&call, answer, &mut model);
             drop(model);
@@ -248,7 +266,23 @@ impl Caller {
         let sends = |token: String, overwrites: bool| {
             Some(shared.model.borrow_mut().sends(token, overwrites && resend == Resend::Overwrites))
         };
-        let (expected, write, hearing) = match shared.roll(10) {
+        let cached = self.cached();
+        let (expected, write, hearing) = match shared.roll(if cached.is_some() { 14 } else { 10 }) {
+            10.. if let Some(cached) = &cached => {
+                let key = key(PREFIX);
+                if shared.roll(4) > 0 {
+                    return self.read_cached(cached, database, key, false);
+                }
+                let value = format!("{database}/{key}={token}");
+                let write = sends(value.clone(), true);
+                if way == Way::Client {
+                    shared.model.borrow_mut().writes_cached(database, &key, write.unwrap_or_default());
+                }
+                let life_ms = (10 + shared.roll(400)).to_string();
+                let whole = ["SET", &key, &value, "PX", &life_ms];
+                let reply: Reply<()> = words(handle, &whole[..if shared.roll(2) == 0 { 3 } else { 5 }]);
+                (Expected::Done, write, Box::pin(async move { reply.await.map(|()| Answer::Done) }) as Hearing)
+            }
             0 | 1 => {
                 let (key, amount) = (format!("i{token}"), token.to_string());
                 let write = sends(key.clone(), false);
@@ -302,7 +336,40 @@ impl Caller {
                 (Expected::Words(said), None, hearing)
             }
         };
-        Call { expected, database, write, hearing, began_us: clock_us(), limit_us, wait_us: 0 }
+        let (began_us, is_shared) = (clock_us(), way == Way::Client);
+        Call { expected, database, write, hearing, began_us, limit_us, wait_us: 0, is_shared }
+    }
+
+    /// Returns the handle that reads through the cache, where there is one.
+    fn cached(&self) -> Option<Cached> {
+        self.shared.cache.clone().map(|options| self.client.cached_with(options).expect("the client is open"))
+    }
+
+    /// Reads a key through the cache. A read is settled when every change was reported long before it began.
+    fn read_cached(&self, cached: &Cached, database: u32, key: String, is_settled: bool) -> Call {
+        let least = self.shared.model.borrow().least(database, &key);
+        let (began_us, hits) = (clock_us(), cached.stats().hits);
+        let reply: Reply<Option<String>> = words(&cached.db(database), &["GET", &key]);
+        let hearing = Box::pin(async move { reply.await.map(|text| Answer::Texts(vec![text])) });
+        let is_hit = cached.stats().hits > hits;
+        let (expected, limit_us) = (Expected::Cached { key, least, is_hit, is_settled }, self.limit_us());
+        Call { expected, database, write: None, hearing, began_us, limit_us, wait_us: 0, is_shared: true }
+    }
+
+    /// Reads every key through the cache, once all failures are over and the client knows the owners of the slots.
+    pub(super) async fn read_all_cached(mut self) {
+        let Some(cached) = self.cached() else { return };
+        self.pause_us(2_000_000).await;
+        for number in 0..4 {
+            let key = format!("{PREFIX}{number}");
+            // A node that has lost the slot says so.
+            let is_known = words::<i64>(&self.client, &["EXISTS", &key]).await.is_ok();
+            self.pause_us(1_000_000).await;
+            for database in 0..self.databases as u32 {
+                self.hear(self.read_cached(&cached, database, key.clone(), is_known)).await;
+            }
+        }
+        self.shared.model.borrow_mut().tally.cache = cached.stats();
     }
 
     /// Executes some writes in one transaction.
@@ -332,7 +399,7 @@ impl Caller {
             let hearing = Box::pin(async move { reply.await.map(Answer::Number) }) as Hearing;
             let (began_us, limit_us) = (clock_us(), self.limit_us());
             let expected = Expected::Number(token as i64);
-            calls.push(Call { expected, database, write, hearing, began_us, limit_us, wait_us: 0 });
+            calls.push(Call { expected, database, write, hearing, began_us, limit_us, wait_us: 0, is_shared: true });
             tokens.push(key);
         }
         self.shared.model.borrow_mut().sends_together(tokens);
@@ -359,7 +426,8 @@ impl Caller {
         };
         let (began_us, wait_us) = (clock_us(), wait_ms as u64 * 1000);
         let (limit_us, expected, write) = (self.limit_us() + wait_us, Expected::Element(key), None);
-        self.hear(Call { expected, database, write, hearing: Box::pin(hearing), began_us, limit_us, wait_us }).await;
+        let (hearing, is_shared) = (Box::pin(hearing), false);
+        self.hear(Call { expected, database, write, hearing, began_us, limit_us, wait_us, is_shared }).await;
     }
 }
 
@@ -395,6 +463,14 @@ fn check(call: &Call, answer: Answer, model: &mut Model) {
             model.saw(call.database, key, &text);
             model.saw_behind(behind, &text);
             tokens.iter().all(|token| text.contains(token.as_str()))
+        }
+        (Expected::Cached { key, least, is_hit, is_settled }, Answer::Texts(texts)) => {
+            let (database, key, text) = (call.database, key.clone(), texts.first().cloned().flatten());
+            let (began_us, ended_us, is_hit, is_prompt) = (call.began_us, clock_us(), *is_hit, *is_settled);
+            let (behind, heard) = Default::default();
+            let read = CachedRead { database, key, text, began_us, ended_us, behind, heard, is_hit, is_prompt };
+            model.read_cached(least.clone(), read);
+            true
         }
         (Expected::Element(key), Answer::Texts(texts)) => match texts.as_slice() {
             [Some(list), Some(element)] => {

@@ -7,6 +7,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::server::{Servers, Value};
+use super::staleness::CachedRead;
+use crate::cache::stats::CacheStats;
 use crate::error::{Effect, Error, ErrorKind};
 
 /// How much later than its deadline a caller may get its error: this share, and the delay of the coarse clock.
@@ -46,6 +48,8 @@ pub(super) struct Tally {
     /// Commands that a server has sent elsewhere, for good and this once.
     pub(super) moved: u64,
     pub(super) asked: u64,
+    /// The counts of the cache.
+    pub(super) cache: CacheStats,
     /// Of all steps: the same seed has the same.
     pub(super) trace: u64,
 }
@@ -60,6 +64,7 @@ impl Tally {
         self.connections += other.connections;
         self.moved += other.moved;
         self.asked += other.asked;
+        self.cache.add(&other.cache);
         self.trace ^= other.trace;
     }
 }
@@ -83,7 +88,19 @@ pub(super) struct Model {
     keeps_order: bool,
     /// The values seen by callers that had written before, without an answer.
     behind: Vec<(Vec<usize>, String)>,
+    /// Writes of the keys that are read through the cache, on the shared connection: where, and their numbers.
+    cached_writes: Vec<(u32, String, usize)>,
+    /// The writes whose replies were heard on the shared connection of a client of one server.
+    heard: Vec<usize>,
+    reads: Vec<(Least, CachedRead)>,
     wrong: Option<String>,
+}
+
+/// The writes that a read through the cache has to see: those of its key by their numbers, and how many replies were heard.
+#[derive(Clone, Debug)]
+pub(super) struct Least {
+    behind: Vec<usize>,
+    heard: usize,
 }
 
 impl Model {
@@ -125,6 +142,29 @@ impl Model {
         if self.keeps_order && !writes.is_empty() {
             self.behind.push((writes.to_vec(), text.to_owned()));
         }
+    }
+
+    /// A key of the cache is written on the shared connection.
+    pub(super) fn writes_cached(&mut self, database: u32, key: &str, write: usize) {
+        self.cached_writes.push((database, key.to_owned(), write));
+    }
+
+    /// A reply to a write was heard on the shared connection to the only server.
+    pub(super) fn heard(&mut self, write: usize) {
+        self.heard.push(write);
+    }
+
+    /// Returns the least that a read through the cache has to see which begins now.
+    pub(super) fn least(&self, database: u32, key: &str) -> Least {
+        let is_before = |write: &usize| self.keeps_order || self.writes[*write].told == Told::Done;
+        let of_key = self.cached_writes.iter().filter(|(other, name, _)| *other == database && name == key);
+        Least { behind: of_key.map(|(_, _, write)| *write).filter(is_before).collect(), heard: self.heard.len() }
+    }
+
+    /// A read through the cache was answered.
+    pub(super) fn read_cached(&mut self, least: Least, read: CachedRead) {
+        let is_prompt = read.is_prompt || self.is_quiet;
+        self.reads.push((least, CachedRead { is_prompt, ..read }));
     }
 
     pub(super) fn appended(&mut self, database: u32, key: &str, token: &str, length: usize) {
@@ -195,6 +235,15 @@ impl Model {
             }
         }
         self.compare_texts(servers);
+        for (least, mut read) in std::mem::take(&mut self.reads) {
+            let token = |write: &usize| self.writes[*write].token.clone();
+            let is_done = |write: &&usize| self.writes[**write].told == Told::Done;
+            read.behind = least.behind.iter().filter(is_done).map(token).collect();
+            read.heard = self.heard[..least.heard].iter().map(token).collect();
+            if let Some(fault) = servers.history.fault(&read) {
+                self.wrong(fault);
+            }
+        }
     }
 
     fn compare_texts(&mut self, servers: &Servers) {

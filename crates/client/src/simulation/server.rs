@@ -10,10 +10,13 @@ use std::rc::Rc;
 
 use sleeve_wire::frame::{Frame, Scanner, decode};
 
+use super::staleness::History;
 use super::topology::{Topology, Verdict};
+use super::tracking::{PREFIX, Trackers};
 use crate::pipe::testing::Dice;
 
-type Key = (u32, Vec<u8>);
+/// A database, and the name of a key in it.
+pub(super) type Key = (u32, Vec<u8>);
 
 pub(super) const LOADING: &str = "-LOADING Redis is loading the dataset in memory\r\n";
 
@@ -44,8 +47,15 @@ pub(super) struct Servers {
     executed: HashMap<Vec<u8>, u32>,
     /// How often an element was taken out of a list.
     popped: HashMap<Vec<u8>, u32>,
+    /// The values of the keys that are read through the cache.
+    pub(super) history: History,
+    trackers: Trackers,
+    /// When another client writes to one of these keys, if one still does, and how often at most.
+    others_us: Option<u64>,
+    others_pause_us: usize,
+    now_us: u64,
     /// Whether HELLO is known.
-    speaks_resp3: bool,
+    pub(super) speaks_resp3: bool,
     /// Whether messages that answer nothing come among the answers.
     is_chatty: bool,
     /// The owners of slots, where the servers are a cluster.
@@ -69,6 +79,8 @@ pub(super) struct Session {
     is_spoilt: bool,
     /// The next command may be about a slot that is on its way here.
     is_asking: bool,
+    /// The server remembers the key of the next command.
+    is_caching: bool,
     watched: Vec<(Key, u64)>,
     /// The lists that it waits for, and until when.
     waits: Option<(Vec<Vec<u8>>, Option<u64>)>,
@@ -78,14 +90,32 @@ pub(super) struct Session {
 
 impl Servers {
     pub(super) fn new(dice: Rc<RefCell<Dice>>, count: usize, is_cluster: bool) -> Self {
-        let (speaks_resp3, is_chatty) = {
+        let (speaks_resp3, is_chatty, others_pause_us) = {
             let mut dice = dice.borrow_mut();
-            (dice.roll(5) > 0, dice.roll(2) == 0)
+            (dice.roll(5) > 0, dice.roll(2) == 0, [2_000, 20_000, 200_000][dice.roll(3)])
         };
         let (data, versions, executed, popped) = Default::default();
+        let (history, trackers, others_us, now_us) = (History::default(), Trackers::default(), Some(0), 0);
         let nodes = (0..count).map(|_| Node::default()).collect();
         let topology = is_cluster.then(|| Topology::new(count));
-        Self { dice, nodes, data, versions, executed, popped, speaks_resp3, is_chatty, topology, moved: 0, asked: 0 }
+        Self {
+            dice,
+            nodes,
+            data,
+            versions,
+            executed,
+            popped,
+            history,
+            trackers,
+            others_us,
+            others_pause_us,
+            now_us,
+            speaks_resp3,
+            is_chatty,
+            topology,
+            moved: 0,
+            asked: 0,
+        }
     }
 
     /// Returns how often the write with this token was executed.
@@ -108,10 +138,13 @@ impl Servers {
     }
 
     /// Ends a server, or has it come back.
-    pub(super) fn set_down(&mut self, node: usize, is_down: bool) {
-        let node = &mut self.nodes[node];
+    pub(super) fn set_down(&mut self, index: usize, is_down: bool) {
+        let node = &mut self.nodes[index];
         node.life += u64::from(is_down);
         node.is_down = is_down;
+        if is_down {
+            self.trackers.die(index);
+        }
     }
 
     /// Makes a server load its data until then.
@@ -122,6 +155,7 @@ impl Servers {
     /// From now on nothing is wrong with any of them.
     pub(super) fn calm(&mut self) {
         self.topology.iter_mut().for_each(Topology::arrive);
+        self.others_us = None;
         for node in &mut self.nodes {
             (node.is_down, node.loading_until_us) = (false, 0);
         }
@@ -136,7 +170,10 @@ impl Servers {
     pub(super) fn move_on(&mut self) {
         let Self { topology: Some(topology), data, dice, .. } = self else { return };
         let keys: BTreeSet<Vec<u8>> = data.keys().map(|(_, key)| key.clone()).filter(|key| key.len() < 3).collect();
-        topology.move_on(|sides| dice.borrow_mut().roll(sides), &keys);
+        // The last owner reports each key that it gives away.
+        if let Some((owner, key)) = topology.move_on(|sides| dice.borrow_mut().roll(sides), &keys) {
+            self.trackers.changed(owner, &key);
+        }
     }
 
     /// Makes another server of a cluster take over the slots of this one, which is dead.
@@ -149,7 +186,7 @@ impl Servers {
         let life = self.nodes.get(node).map_or(0, |node| node.life);
         let (buffer, said, watched) = Default::default();
         let (scanner, queued, waits) = (Scanner::new(), None, None);
-        let (database, resp3, is_spoilt, is_asking) = Default::default();
+        let (database, resp3, is_spoilt, is_asking, is_caching) = Default::default();
         Session {
             number,
             node,
@@ -161,6 +198,7 @@ impl Servers {
             queued,
             is_spoilt,
             is_asking,
+            is_caching,
             watched,
             waits,
             said,
@@ -173,6 +211,7 @@ impl Servers {
             return;
         }
         session.buffer.extend_from_slice(bytes);
+        self.now_us = now_us;
         self.go_on(session, now_us);
     }
 
@@ -182,6 +221,7 @@ impl Servers {
             let Ok(Some(length)) = session.scanner.scan(&session.buffer) else { return };
             let request: Vec<u8> = session.buffer.drain(..length).collect();
             let words = words(&request);
+            session.said.extend(self.trackers.messages(session.number));
             self.chat(session);
             self.execute(session, words, now_us);
         }
@@ -201,6 +241,8 @@ impl Servers {
 
     /// Looks again at a session that waits: another session may have written to its lists, or it has waited long enough.
     pub(super) fn look_again(&mut self, session: &mut Session, now_us: u64) {
+        self.now_us = now_us;
+        session.said.extend(self.trackers.messages(session.number));
         let Some((keys, until_us)) = &session.waits else { return };
         let (keys, is_over) = (keys.clone(), until_us.is_some_and(|until_us| until_us <= now_us));
         if self.nodes[session.node].life != session.life {
@@ -223,7 +265,7 @@ impl Servers {
 
     /// A connection is gone.
     pub(super) fn leave(&mut self, session: &Session) {
-        debug_assert!(session.number > 0);
+        self.trackers.leave(session.number);
     }
 
     fn execute(&mut self, session: &mut Session, words: Vec<Vec<u8>>, now_us: u64) {
@@ -235,7 +277,16 @@ impl Servers {
                 let mode = if self.topology.is_some() { "$7\r\ncluster" } else { "$10\r\nstandalone" };
                 return session.say(&format!("%2\r\n$6\r\nserver\r\n$5\r\nredis\r\n$4\r\nmode\r\n{mode}\r\n"));
             }
-            ("CLIENT", _) => return session.say("+OK\r\n"),
+            ("CLIENT", 3) if words[1] == b"CACHING" => {
+                session.is_caching = self.trackers.remembers(session.number);
+                return session.say(if session.is_caching { "+OK\r\n" } else { "-ERR not in tracking mode\r\n" });
+            }
+            ("CLIENT", _) => {
+                if words[1] == b"TRACKING" {
+                    self.trackers.track(session.number, session.node, words[3] == b"BCAST");
+                }
+                return session.say("+OK\r\n");
+            }
             ("CONFIG", _) => {
                 let head = if session.resp3 { "%1" } else { "*2" };
                 return session.say(&format!("{head}\r\n$9\r\ndatabases\r\n$2\r\n16\r\n"));
@@ -269,6 +320,7 @@ impl Servers {
             ("EXEC", _) => return self.execute_transaction(session),
             _ => {}
         }
+        let is_caching = std::mem::take(&mut session.is_caching);
         if let Some(refusal) = self.refusal(session, &name, &words) {
             session.is_spoilt = session.queued.is_some();
             return session.say(&refusal);
@@ -276,6 +328,12 @@ impl Servers {
         if let Some(queued) = &mut session.queued {
             queued.push(words);
             return session.say("+QUEUED\r\n");
+        }
+        if let Some(key) = words.get(1).filter(|key| key.starts_with(PREFIX.as_bytes())) {
+            if is_caching {
+                self.trackers.remember(session.number, key);
+            }
+            self.expire(session.node, &(session.database, key.clone()));
         }
         self.execute_one(session, &name, &words, now_us);
     }
@@ -308,7 +366,7 @@ impl Servers {
     fn refusal(&mut self, session: &mut Session, name: &str, words: &[Vec<u8>]) -> Option<String> {
         let topology = self.topology.as_mut()?;
         let keys = match name {
-            "GET" | "SET" | "APPEND" | "INCRBY" | "RPUSH" | "EXISTS" => words.get(1..2)?,
+            "GET" | "SET" | "APPEND" | "INCRBY" | "RPUSH" | "EXISTS" | "PTTL" => words.get(1..2)?,
             "MGET" | "WATCH" => words.get(1..)?,
             "BLPOP" => words.get(1..words.len() - 1)?,
             _ => return None,
@@ -361,7 +419,14 @@ impl Servers {
             }
             "SET" => {
                 self.write(key(1), &words[2], Value::Text(words[2].clone()));
+                let until_us = words.get(4).map(|life_ms| now_us + number(life_ms) as u64 * 1000);
+                self.changed(session.node, &key(1), Some(&words[2]), until_us);
                 session.say("+OK\r\n");
+            }
+            "PTTL" => {
+                let until_us = self.history.until_us(&key(1));
+                let left_ms = until_us.map_or(-1, |until_us| ((until_us - now_us) / 1000) as i64);
+                session.say(&format!(":{}\r\n", if self.data.contains_key(&key(1)) { left_ms } else { -2 }));
             }
             "APPEND" => {
                 let mut text = self.text(&key(1)).unwrap_or_default();
@@ -409,7 +474,63 @@ impl Servers {
     fn write(&mut self, key: Key, token: &[u8], value: Value) {
         *self.executed.entry(token.to_vec()).or_default() += 1;
         *self.versions.entry(key.clone()).or_default() += 1;
+        self.history.executed(token);
         self.data.insert(key, value);
+    }
+
+    /// Notes the new value of a key of the cache, or that it is gone, and reports it to those that a node tells of it.
+    fn changed(&mut self, node: usize, key: &Key, text: Option<&[u8]>, until_us: Option<u64>) {
+        if key.1.starts_with(PREFIX.as_bytes()) {
+            self.history.became(key, text, self.now_us, until_us);
+            self.trackers.changed(node, &key.1);
+        }
+    }
+
+    /// Removes a key of the cache whose time is over.
+    fn expire(&mut self, node: usize, key: &Key) {
+        if self.data.contains_key(key) && self.history.until_us(key).is_some_and(|until_us| until_us <= self.now_us) {
+            self.data.remove(key);
+            self.changed(node, key, None, None);
+        }
+    }
+
+    /// Writes as another client does: to one of the cache's keys, or it flushes a node.
+    fn write_as_others(&mut self) {
+        let (database, number) = (self.roll(if self.topology.is_some() { 1 } else { 2 }), self.roll(4));
+        let key = (database as u32, format!("{PREFIX}{number}").into_bytes());
+        let node = self.holder(&key);
+        if !self.is_reachable(node) {
+            return;
+        }
+        match self.roll(12) {
+            0 => {
+                let is_cached = |key: &&Key| key.1.starts_with(PREFIX.as_bytes());
+                let mut keys: Vec<Key> = self.data.keys().filter(is_cached).cloned().collect();
+                keys.sort();
+                for key in keys.into_iter().filter(|key| self.holder(key) == node).collect::<Vec<_>>() {
+                    self.data.remove(&key);
+                    self.history.became(&key, None, self.now_us, None);
+                }
+                self.trackers.flushed(node);
+            }
+            1 | 2 => self.expire(node, &key),
+            _ => {
+                let text = format!("{database}/{PREFIX}{number}=other{}", self.now_us).into_bytes();
+                let until_us = (self.roll(2) == 0).then(|| self.now_us + 20_000 + self.roll(400_000) as u64);
+                self.write(key.clone(), &text, Value::Text(text.clone()));
+                self.changed(node, &key, Some(&text), until_us);
+            }
+        }
+    }
+
+    /// Returns the node at which a key is, or would be made.
+    fn holder(&mut self, key: &Key) -> usize {
+        let exists = self.data.contains_key(key);
+        self.topology.as_mut().map_or(0, |topology| topology.holder(&key.1, exists))
+    }
+
+    fn roll(&self, sides: usize) -> usize {
+        self.dice.borrow_mut().roll(sides)
     }
 
     /// Takes the first element of the first of these lists that has one.
@@ -428,14 +549,20 @@ impl Servers {
         false
     }
 
-    /// Does the steps that are due at a time. There are none here.
-    pub(super) fn step(&mut self, _now_us: u64) -> bool {
-        false
+    /// Does what another client does, if that is due.
+    pub(super) fn step(&mut self, now_us: u64) -> bool {
+        if self.others_us.is_none_or(|others_us| others_us > now_us) {
+            return false;
+        }
+        self.now_us = now_us;
+        self.write_as_others();
+        self.others_us = Some(now_us + 1 + self.roll(self.others_pause_us) as u64);
+        true
     }
 
-    /// When a time comes.
+    /// Returns when the next such step is due.
     pub(super) fn next_us(&self) -> Option<u64> {
-        None
+        self.others_us
     }
 }
 

@@ -89,22 +89,42 @@ impl Topology {
         }
     }
 
-    /// Makes a slot begin to move, one of its keys follow, or all of it arrive. The dice fall by `roll`.
-    pub(super) fn move_on(&mut self, mut roll: impl FnMut(usize) -> usize, keys: &BTreeSet<Vec<u8>>) {
+    /// Returns the node at which a key is, or at which it is made now.
+    pub(super) fn holder(&mut self, key: &[u8], exists: bool) -> usize {
+        let slot = slot_of(key);
+        match self.moving.as_mut().filter(|moving| moving.slot == slot) {
+            Some(moving) if !exists || moving.moved.contains(key) => {
+                moving.moved.insert(key.to_vec());
+                moving.to
+            }
+            _ => self.owners[usize::from(slot)],
+        }
+    }
+
+    /// Makes a slot begin to move, one of its keys follow, or all of it arrive. The dice fall by `roll`. Returns the key that
+    /// has moved, with its last node.
+    pub(super) fn move_on(
+        &mut self,
+        mut roll: impl FnMut(usize) -> usize,
+        keys: &BTreeSet<Vec<u8>>,
+    ) -> Option<(usize, Vec<u8>)> {
         match &mut self.moving {
             None => {
-                let Some(key) = keys.iter().nth(roll(keys.len().max(1))) else { return };
+                let key = keys.iter().nth(roll(keys.len().max(1)))?;
                 let slot = slot_of(key);
                 let to = (self.owners[usize::from(slot)] + 1 + roll(self.count - 1)) % self.count;
                 self.moving = Some(Moving { slot, to, moved: BTreeSet::new() });
+                None
             }
             Some(moving) => {
                 let slot = moving.slot;
                 let left = keys.iter().find(|key| slot_of(key) == slot && !moving.moved.contains(*key));
-                match left {
-                    Some(key) => _ = moving.moved.insert(key.clone()),
-                    None => self.arrive(),
-                }
+                let Some(key) = left else {
+                    self.arrive();
+                    return None;
+                };
+                moving.moved.insert(key.clone());
+                Some((self.owners[usize::from(slot)], key.clone()))
             }
         }
     }

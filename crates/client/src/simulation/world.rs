@@ -13,7 +13,9 @@ use super::executor::Executor;
 use super::model::{Model, Tally};
 use super::network::{Network, Weather};
 use super::server::Servers;
+use super::tracking::PREFIX;
 use crate::api::handles::Client;
+use crate::cache::options::CacheOptions;
 use crate::config::{Config, Endpoint, Protocol, Resend};
 use crate::pipe::testing::{Dice, chunks_alive};
 use crate::reactor::stepped::{Step, Stepped};
@@ -114,6 +116,12 @@ fn config(dice: &mut Dice, manner: &Manner) -> Config {
     config
 }
 
+/// Draws the options of a cache: its bound in bytes, which is small now and then, and whether servers broadcast.
+fn cache_options(dice: &mut Dice) -> CacheOptions {
+    let options = CacheOptions::new().bytes_max(if dice.roll(3) == 0 { 8 * 500 } else { 1 << 20 });
+    if dice.roll(3) == 0 { options.broadcast([PREFIX]) } else { options }
+}
+
 impl World {
     pub(super) fn new(seed: u64, manner: Manner) -> Self {
         let dice = Rc::new(RefCell::new(Dice::new(seed)));
@@ -137,7 +145,10 @@ impl World {
         let on = On::begin(began_us, seed, connect);
         let (chunks_before, reactor, executor) = (chunks_alive(), Stepped::new(), Executor::new());
         let client = Client::open_with(config).expect("a client");
+        let reports = network.borrow().servers.speaks_resp3 && client.config().protocol == Protocol::Resp3;
         let shared = Rc::new(Shared {
+            cache: reports.then(|| cache_options(&mut dice.borrow_mut())),
+            is_single: manner.servers == 1,
             dice: Rc::clone(&dice),
             timers: Rc::clone(&executor.timers),
             model: RefCell::new(Model::new(manner.failures.is_empty(), keeps_order(&manner))),
@@ -175,6 +186,10 @@ impl World {
         }
         self.go_on("the callers")?;
         self.make_calm();
+        let (shared, number) = (Rc::clone(&self.shared), self.manner.callers);
+        let reader = Caller { shared, client: client.clone(), databases, number, appends: Vec::new() };
+        self.executor.spawn(reader.read_all_cached());
+        self.go_on("the reader of all keys")?;
         let (shared, connections) = (Rc::clone(&self.shared), Rc::new(RefCell::new(0)));
         let counted = Rc::clone(&connections);
         self.executor.spawn(async move {

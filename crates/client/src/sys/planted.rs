@@ -28,6 +28,22 @@ pub(crate) enum Fault {
     NeverReadsWhatWasLeft,
     /// A deadline that is earlier than all others is not reported to the watch over deadlines.
     ForgetsDeadline,
+    /// The cache misses the invalidations of single keys.
+    MissesInvalidations,
+    /// The cache misses a message for all keys.
+    MissesFlushes,
+    /// A reply is kept although its key was invalidated after it was asked for.
+    KeepsOvertaken,
+    /// Kept replies stay when their connection is lost.
+    StaysAcrossConnections,
+    /// The client's own writes are left to the server's invalidations.
+    LeavesOwnWrites,
+    /// The cache ignores how long a key lives.
+    OutlivesKeys,
+    /// The cache ignores the present owner of a slot.
+    IgnoresOwners,
+    /// A reply is kept although its server does not remember the key.
+    KeepsUntracked,
 }
 
 #[cfg(test)]
