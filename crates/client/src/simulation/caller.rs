@@ -258,30 +258,18 @@ impl Caller {
         let shared = Rc::clone(&self.shared);
         let token = shared.token();
         let key = |kind: &str| format!("{kind}{}", shared.roll(4));
-        let number = |reply: Reply<i64>| Box::pin(async move { reply.await.map(Answer::Number) }) as Hearing;
-        let text = |reply: Reply<Option<String>>| {
-            Box::pin(async move { reply.await.map(|text| Answer::Texts(vec![text])) }) as Hearing
-        };
         let resend = self.client.config().retry.resend;
         let sends = |token: String, overwrites: bool| {
             Some(shared.model.borrow_mut().sends(token, overwrites && resend == Resend::Overwrites))
         };
         let cached = self.cached();
         let (expected, write, hearing) = match shared.roll(if cached.is_some() { 14 } else { 10 }) {
-            10.. if let Some(cached) = &cached => {
+            10..13 => return self.read_cached(cached.as_ref().expect("a cache"), database, key(PREFIX), false),
+            13 => {
                 let key = key(PREFIX);
-                if shared.roll(4) > 0 {
-                    return self.read_cached(cached, database, key, false);
-                }
                 let value = format!("{database}/{key}={token}");
                 let write = sends(value.clone(), true);
-                if way == Way::Client {
-                    shared.model.borrow_mut().writes_cached(database, &key, write.unwrap_or_default());
-                }
-                let life_ms = (10 + shared.roll(400)).to_string();
-                let whole = ["SET", &key, &value, "PX", &life_ms];
-                let reply: Reply<()> = words(handle, &whole[..if shared.roll(2) == 0 { 3 } else { 5 }]);
-                (Expected::Done, write, Box::pin(async move { reply.await.map(|()| Answer::Done) }) as Hearing)
+                (Expected::Done, write, self.write_cached(handle, way, (database, &key, &value), write))
             }
             0 | 1 => {
                 let (key, amount) = (format!("i{token}"), token.to_string());
@@ -302,8 +290,7 @@ impl Caller {
                 let length = if shared.roll(8) == 0 { shared.roll(200_000) } else { shared.roll(20) };
                 let value = format!("{database}/{key}={token}:{}", "x".repeat(length));
                 let write = sends(value.clone(), true);
-                let reply: Reply<()> = words(handle, &["SET", &key, &value]);
-                (Expected::Done, write, Box::pin(async move { reply.await.map(|()| Answer::Done) }) as Hearing)
+                (Expected::Done, write, done(words(handle, &["SET", &key, &value])))
             }
             5 => {
                 let key = key("s");
@@ -340,6 +327,21 @@ impl Caller {
         Call { expected, database, write, hearing, began_us, limit_us, wait_us: 0, is_shared }
     }
 
+    /// Writes a key of the cache, with a deadline half the time.
+    fn write_cached(
+        &self,
+        handle: &impl Ask,
+        way: Way,
+        (database, key, value): (u32, &str, &str),
+        write: Option<usize>,
+    ) -> Hearing {
+        let own = write.filter(|_| way == Way::Client);
+        own.into_iter().for_each(|write| self.shared.model.borrow_mut().writes_cached(database, key, write));
+        let life_ms = (10 + self.shared.roll(400)).to_string();
+        let whole = ["SET", key, value, "PX", &life_ms];
+        done(words(handle, &whole[..if self.shared.roll(2) == 0 { 3 } else { 5 }]))
+    }
+
     /// Returns the handle that reads through the cache, where there is one.
     fn cached(&self) -> Option<Cached> {
         self.shared.cache.clone().map(|options| self.client.cached_with(options).expect("the client is open"))
@@ -350,7 +352,7 @@ impl Caller {
         let least = self.shared.model.borrow().least(database, &key);
         let (began_us, hits) = (clock_us(), cached.stats().hits);
         let reply: Reply<Option<String>> = words(&cached.db(database), &["GET", &key]);
-        let hearing = Box::pin(async move { reply.await.map(|text| Answer::Texts(vec![text])) });
+        let hearing = text(reply);
         let is_hit = cached.stats().hits > hits;
         let (expected, limit_us) = (Expected::Cached { key, least, is_hit, is_settled }, self.limit_us());
         Call { expected, database, write: None, hearing, began_us, limit_us, wait_us: 0, is_shared: true }
@@ -434,6 +436,21 @@ impl Caller {
 /// Returns options with which texts are soon large, and the second connection is soon closed.
 fn lanes() -> LaneOptions {
     LaneOptions::new().large_min(64).idle_after(Duration::from_millis(100))
+}
+
+/// Hears a number.
+fn number(reply: Reply<i64>) -> Hearing {
+    Box::pin(async move { reply.await.map(Answer::Number) })
+}
+
+/// Hears a text.
+fn text(reply: Reply<Option<String>>) -> Hearing {
+    Box::pin(async move { reply.await.map(|text| Answer::Texts(vec![text])) })
+}
+
+/// Hears that a command is done.
+fn done(reply: Reply<()>) -> Hearing {
+    Box::pin(async move { reply.await.map(|()| Answer::Done) })
 }
 
 /// Sends these words.

@@ -13,7 +13,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 
-use super::server::{Servers, Session};
+use super::server::Servers;
+use super::session::Session;
 use crate::pipe::testing::Dice;
 
 /// Bytes that are on their way in one direction at most.

@@ -8,8 +8,9 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
 
-use sleeve_wire::frame::{Frame, Scanner, decode};
+use sleeve_wire::frame::Scanner;
 
+use super::session::{Session, number, words};
 use super::staleness::History;
 use super::topology::{Topology, Verdict};
 use super::tracking::{PREFIX, Trackers};
@@ -38,9 +39,9 @@ struct Node {
 
 /// All servers, which have the same data.
 pub(super) struct Servers {
-    dice: Rc<RefCell<Dice>>,
+    pub(super) dice: Rc<RefCell<Dice>>,
     nodes: Vec<Node>,
-    data: HashMap<Key, Value>,
+    pub(super) data: HashMap<Key, Value>,
     /// How often a key has changed.
     versions: HashMap<Key, u64>,
     /// How often the write with a token was executed.
@@ -49,43 +50,20 @@ pub(super) struct Servers {
     popped: HashMap<Vec<u8>, u32>,
     /// The values of the keys that are read through the cache.
     pub(super) history: History,
-    trackers: Trackers,
+    pub(super) trackers: Trackers,
     /// When another client writes to one of these keys, if one still does, and how often at most.
-    others_us: Option<u64>,
-    others_pause_us: usize,
-    now_us: u64,
+    pub(super) others_us: Option<u64>,
+    pub(super) others_pause_us: usize,
+    pub(super) now_us: u64,
     /// Whether HELLO is known.
     pub(super) speaks_resp3: bool,
     /// Whether messages that answer nothing come among the answers.
     is_chatty: bool,
     /// The owners of slots, where the servers are a cluster.
-    topology: Option<Topology>,
+    pub(super) topology: Option<Topology>,
     /// How often a command was sent elsewhere, for good and this once.
     pub(super) moved: u64,
     pub(super) asked: u64,
-}
-
-/// One connection, as its server has it.
-pub(super) struct Session {
-    number: u64,
-    node: usize,
-    life: u64,
-    buffer: Vec<u8>,
-    scanner: Scanner,
-    database: u32,
-    resp3: bool,
-    queued: Option<Vec<Vec<Vec<u8>>>>,
-    /// One of the commands of a transaction was refused.
-    is_spoilt: bool,
-    /// The next command may be about a slot that is on its way here.
-    is_asking: bool,
-    /// The server remembers the key of the next command.
-    is_caching: bool,
-    watched: Vec<(Key, u64)>,
-    /// The lists that it waits for, and until when.
-    waits: Option<(Vec<Vec<u8>>, Option<u64>)>,
-    /// The bytes to be sent.
-    pub(super) said: Vec<u8>,
 }
 
 impl Servers {
@@ -423,11 +401,7 @@ impl Servers {
                 self.changed(session.node, &key(1), Some(&words[2]), until_us);
                 session.say("+OK\r\n");
             }
-            "PTTL" => {
-                let until_us = self.history.until_us(&key(1));
-                let left_ms = until_us.map_or(-1, |until_us| ((until_us - now_us) / 1000) as i64);
-                session.say(&format!(":{}\r\n", if self.data.contains_key(&key(1)) { left_ms } else { -2 }));
-            }
+            "PTTL" => session.say(&format!(":{}\r\n", self.left_ms(&key(1)))),
             "APPEND" => {
                 let mut text = self.text(&key(1)).unwrap_or_default();
                 text.extend_from_slice(&words[2]);
@@ -471,66 +445,11 @@ impl Servers {
     }
 
     /// Something is written, which this token names.
-    fn write(&mut self, key: Key, token: &[u8], value: Value) {
+    pub(super) fn write(&mut self, key: Key, token: &[u8], value: Value) {
         *self.executed.entry(token.to_vec()).or_default() += 1;
         *self.versions.entry(key.clone()).or_default() += 1;
         self.history.executed(token);
         self.data.insert(key, value);
-    }
-
-    /// Notes the new value of a key of the cache, or that it is gone, and reports it to those that a node tells of it.
-    fn changed(&mut self, node: usize, key: &Key, text: Option<&[u8]>, until_us: Option<u64>) {
-        if key.1.starts_with(PREFIX.as_bytes()) {
-            self.history.became(key, text, self.now_us, until_us);
-            self.trackers.changed(node, &key.1);
-        }
-    }
-
-    /// Removes a key of the cache whose time is over.
-    fn expire(&mut self, node: usize, key: &Key) {
-        if self.data.contains_key(key) && self.history.until_us(key).is_some_and(|until_us| until_us <= self.now_us) {
-            self.data.remove(key);
-            self.changed(node, key, None, None);
-        }
-    }
-
-    /// Writes as another client does: to one of the cache's keys, or it flushes a node.
-    fn write_as_others(&mut self) {
-        let (database, number) = (self.roll(if self.topology.is_some() { 1 } else { 2 }), self.roll(4));
-        let key = (database as u32, format!("{PREFIX}{number}").into_bytes());
-        let node = self.holder(&key);
-        if !self.is_reachable(node) {
-            return;
-        }
-        match self.roll(12) {
-            0 => {
-                let is_cached = |key: &&Key| key.1.starts_with(PREFIX.as_bytes());
-                let mut keys: Vec<Key> = self.data.keys().filter(is_cached).cloned().collect();
-                keys.sort();
-                for key in keys.into_iter().filter(|key| self.holder(key) == node).collect::<Vec<_>>() {
-                    self.data.remove(&key);
-                    self.history.became(&key, None, self.now_us, None);
-                }
-                self.trackers.flushed(node);
-            }
-            1 | 2 => self.expire(node, &key),
-            _ => {
-                let text = format!("{database}/{PREFIX}{number}=other{}", self.now_us).into_bytes();
-                let until_us = (self.roll(2) == 0).then(|| self.now_us + 20_000 + self.roll(400_000) as u64);
-                self.write(key.clone(), &text, Value::Text(text.clone()));
-                self.changed(node, &key, Some(&text), until_us);
-            }
-        }
-    }
-
-    /// Returns the node at which a key is, or would be made.
-    fn holder(&mut self, key: &Key) -> usize {
-        let exists = self.data.contains_key(key);
-        self.topology.as_mut().map_or(0, |topology| topology.holder(&key.1, exists))
-    }
-
-    fn roll(&self, sides: usize) -> usize {
-        self.dice.borrow_mut().roll(sides)
     }
 
     /// Takes the first element of the first of these lists that has one.
@@ -548,56 +467,4 @@ impl Servers {
         }
         false
     }
-
-    /// Does what another client does, if that is due.
-    pub(super) fn step(&mut self, now_us: u64) -> bool {
-        if self.others_us.is_none_or(|others_us| others_us > now_us) {
-            return false;
-        }
-        self.now_us = now_us;
-        self.write_as_others();
-        self.others_us = Some(now_us + 1 + self.roll(self.others_pause_us) as u64);
-        true
-    }
-
-    /// Returns when the next such step is due.
-    pub(super) fn next_us(&self) -> Option<u64> {
-        self.others_us
-    }
-}
-
-impl Session {
-    fn say(&mut self, reply: &str) {
-        self.said.extend_from_slice(reply.as_bytes());
-    }
-
-    fn bulk(&mut self, text: Option<&[u8]>) {
-        match text {
-            Some(text) => {
-                self.say(&format!("${}\r\n", text.len()));
-                self.said.extend_from_slice(text);
-                self.say("\r\n");
-            }
-            None => self.say(if self.resp3 { "_\r\n" } else { "$-1\r\n" }),
-        }
-    }
-
-    /// Until when it waits.
-    pub(super) fn waits_until_us(&self) -> Option<u64> {
-        self.waits.as_ref().and_then(|(_, until_us)| *until_us)
-    }
-}
-
-fn number(text: &[u8]) -> i64 {
-    String::from_utf8_lossy(text).parse().expect("a number")
-}
-
-/// The words of a request.
-fn words(request: &[u8]) -> Vec<Vec<u8>> {
-    let Ok((Frame::Array(items), _)) = decode(request) else { return Vec::new() };
-    let word = |item| match item {
-        Ok(Frame::Bulk(word)) => word.to_vec(),
-        _ => Vec::new(),
-    };
-    items.map(word).collect()
 }

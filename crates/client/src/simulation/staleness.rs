@@ -1,8 +1,8 @@
-//! The values that each key of the cache has had, and whether a read through the cache may have returned what it did.
+//! The values that each key of the cache has had, and whether a read through the cache may have returned its value.
 //!
 //! A read may be older than the last write: an invalidation takes as long as any message. It may not be older than
 //! - a write of this client on the shared connection that was answered before the read, or sent before it where order holds;
-//! - any change that one server made before a command whose reply had been heard on the shared connection: the invalidation
+//! - any change that one server made before a command with a reply that had been heard on the shared connection: the invalidation
 //!   came ahead of that reply;
 //! - the values of a third of a second ago, where nothing delays messages or all failures are over;
 //! - its own deadline, if the cache had it.
@@ -40,11 +40,11 @@ pub(super) struct CachedRead {
     pub(super) ended_us: u64,
     /// Writes of the key that the read has to see, by their tokens.
     pub(super) behind: Vec<String>,
-    /// Writes whose replies had been heard on the shared connection to the one server.
+    /// Writes with replies that had been heard on the shared connection to the one server.
     pub(super) heard: Vec<String>,
     /// The cache had the reply.
     pub(super) is_hit: bool,
-    /// Nothing delayed invalidations.
+    /// Whether each invalidation of a third of a second ago had arrived.
     pub(super) is_prompt: bool,
 }
 
