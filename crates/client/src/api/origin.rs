@@ -23,6 +23,7 @@ use crate::request::{EncodedRequest, Request};
 use crate::sys::lock::Mutex;
 use crate::sys::now;
 use crate::transport::Transport;
+use crate::transport::cluster::blocking::send_blocking;
 use crate::transport::pool::{ClusterPoolGuard, Pool, PoolGuard};
 use crate::transport::reserve::Reserve;
 use crate::values::decode::FromReply;
@@ -244,8 +245,9 @@ impl Origin {
         self.check_open()?;
         if let Transport::Cluster(cluster) = &self.transport {
             let idle = |endpoint: &Endpoint| self.pool.take_idle_to(endpoint);
-            let send =
-                |request: EncodedRequest<'_>| cluster.send_apart(database, request, (block_timeout, deadline), idle);
+            let send = |request: EncodedRequest<'_>| {
+                send_blocking(cluster, database, request, (block_timeout, deadline), idle)
+            };
             let (handle, dedicated) = Request::with(|out| *out = request, send)??;
             let pool = Arc::clone(&self.pool);
             return Ok(Reply::apart(handle, Box::new(ClusterPoolGuard { pool, dedicated })));

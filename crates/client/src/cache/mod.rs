@@ -37,6 +37,7 @@ use crate::sys::fork::{Process, inherited};
 use crate::sys::{chance, uptime_ms};
 use crate::transport::Transport;
 use crate::transport::cluster::Cluster;
+use crate::transport::cluster::cached::{attach_cache, send_read};
 use crate::transport::cluster::slots::slot_of;
 use crate::transport::slot_cache::SlotCache;
 #[cfg(feature = "embedded")]
@@ -92,7 +93,7 @@ impl Near {
                 Way::Remote(Arc::clone(link), connection)
             }
             Transport::Cluster(cluster) => {
-                cluster.attach_cache(Arc::clone(&tracking) as Arc<dyn SlotCache>);
+                attach_cache(cluster, Arc::clone(&tracking) as Arc<dyn SlotCache>);
                 Way::Cluster(Arc::clone(cluster), Arc::new(tracking.nobody()))
             }
             #[cfg(feature = "embedded")]
@@ -166,7 +167,7 @@ impl Near {
                 None => link.send_read(database, request.name, &requests, read(connection)),
             },
             Way::Cluster(cluster, nobody) => {
-                cluster.send_read(slot_of(wanted.key()), (database, request), requests, read(nobody))
+                send_read(cluster, slot_of(wanted.key()), (database, request), requests, read(nobody))
             }
             // An engine in this process shares no reads: a read that is not answered at once is sent as any other command.
             #[cfg(feature = "embedded")]

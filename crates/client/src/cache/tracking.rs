@@ -106,7 +106,7 @@ impl SlotCache for Tracking {
 
 /// The cache as one connection invalidates it, and the state of its server.
 pub(super) struct Connection {
-    tracking: Arc<Tracking>,
+    pub(super) tracking: Arc<Tracking>,
     number: u32,
     /// Whether the server reports changes. The connection's reader sets it, in the order of the messages.
     is_tracked: AtomicBool,

@@ -2,14 +2,14 @@
 
 use std::cell::RefCell;
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
+use super::call::{Answer, Call, Expected, Hearing, check, done, number, text};
 use super::executor::Timers;
-use super::model::{Least, Model, Told};
-use super::staleness::CachedRead;
+use super::model::{Model, Told};
 use super::tracking::PREFIX;
 use crate::api::cached::Cached;
 use crate::api::cmd::Cmd;
@@ -18,7 +18,6 @@ use crate::api::transaction::Condition;
 use crate::cache::options::CacheOptions;
 use crate::commands::ask::Ask;
 use crate::config::Resend;
-use crate::error::Error;
 use crate::lanes::options::LaneOptions;
 use crate::pipe::testing::Dice;
 use crate::reply::Reply;
@@ -47,50 +46,6 @@ impl Shared {
         *self.tokens.borrow_mut() += 1;
         *self.tokens.borrow()
     }
-}
-
-/// The expected answer.
-#[derive(Clone, Debug)]
-enum Expected {
-    /// This number.
-    Number(i64),
-    /// The length of a text that ends with this token now.
-    Length { key: String, token: String },
-    /// These words.
-    Words(String),
-    /// Only that the command is done.
-    Done,
-    /// A value of a key that the cache may have kept.
-    Cached { key: String, least: Least, is_hit: bool, is_settled: bool },
-    /// The values that were set last, each by some caller, or nil.
-    Set(Vec<String>),
-    /// A text that grows, with the tokens that this caller knows to be in it.
-    Grown { key: String, tokens: Vec<String>, behind: Vec<usize> },
-    /// An element of this list, or nothing.
-    Element(String),
-}
-
-/// An answer.
-enum Answer {
-    Number(i64),
-    Done,
-    Texts(Vec<Option<String>>),
-}
-
-type Hearing = Pin<Box<dyn Future<Output = Result<Answer, Error>>>>;
-
-/// A command that was sent.
-struct Call {
-    expected: Expected,
-    database: u32,
-    write: Option<usize>,
-    hearing: Hearing,
-    began_us: u64,
-    limit_us: u64,
-    /// How long it may wait on the server.
-    wait_us: u64,
-    /// It goes over the connection that all callers share.
-    is_shared: bool,
 }
 
 /// A caller.
@@ -258,27 +213,25 @@ impl Caller {
         let shared = Rc::clone(&self.shared);
         let token = shared.token();
         let key = |kind: &str| format!("{kind}{}", shared.roll(4));
-        let resend = self.client.config().retry.resend;
-        let sends = |token: String, overwrites: bool| {
-            Some(shared.model.borrow_mut().sends(token, overwrites && resend == Resend::Overwrites))
-        };
         let cached = self.cached();
         let (expected, write, hearing) = match shared.roll(if cached.is_some() { 14 } else { 10 }) {
-            10..13 => return self.read_cached(cached.as_ref().expect("a cache"), database, key(PREFIX), false),
-            13 => {
+            10.. => {
                 let key = key(PREFIX);
+                if let Some(cached) = cached.as_ref().filter(|_| shared.roll(4) > 0) {
+                    return self.read_cached(cached, database, key, false);
+                }
                 let value = format!("{database}/{key}={token}");
-                let write = sends(value.clone(), true);
+                let write = self.sends(value.clone(), true);
                 (Expected::Done, write, self.write_cached(handle, way, (database, &key, &value), write))
             }
             0 | 1 => {
                 let (key, amount) = (format!("i{token}"), token.to_string());
-                let write = sends(key.clone(), false);
+                let write = self.sends(key.clone(), false);
                 (Expected::Number(token as i64), write, number(words(handle, &["INCRBY", &key, &amount])))
             }
             2 | 3 => {
                 let (key, token) = (key("a"), format!("<{token}>"));
-                let write = sends(token.clone(), false);
+                let write = self.sends(token.clone(), false);
                 let hearing = number(words(handle, &["APPEND", &key, &token]));
                 let (own_key, own_token, number) = (key.clone(), token.clone(), write.unwrap_or_default());
                 let own = Append { database, key: own_key, token: own_token, write: number, way, is_done: false };
@@ -289,7 +242,7 @@ impl Caller {
                 let key = key("s");
                 let length = if shared.roll(8) == 0 { shared.roll(200_000) } else { shared.roll(20) };
                 let value = format!("{database}/{key}={token}:{}", "x".repeat(length));
-                let write = sends(value.clone(), true);
+                let write = self.sends(value.clone(), true);
                 (Expected::Done, write, done(words(handle, &["SET", &key, &value])))
             }
             5 => {
@@ -314,7 +267,7 @@ impl Caller {
             }
             8 => {
                 let (key, element) = (key("l"), format!("{database}/e{token}"));
-                let write = sends(element.clone(), false);
+                let write = self.sends(element.clone(), false);
                 (Expected::Done, write, number(words(handle, &["RPUSH", &key, &element])))
             }
             _ => {
@@ -325,6 +278,12 @@ impl Caller {
         };
         let (began_us, is_shared) = (clock_us(), way == Way::Client);
         Call { expected, database, write, hearing, began_us, limit_us, wait_us: 0, is_shared }
+    }
+
+    /// Notes a write that is sent, which may be executed again if it `overwrites`.
+    fn sends(&self, token: String, overwrites: bool) -> Option<usize> {
+        let overwrites = overwrites && self.client.config().retry.resend == Resend::Overwrites;
+        Some(self.shared.model.borrow_mut().sends(token, overwrites))
     }
 
     /// Writes a key of the cache, with a deadline half the time.
@@ -438,72 +397,8 @@ fn lanes() -> LaneOptions {
     LaneOptions::new().large_min(64).idle_after(Duration::from_millis(100))
 }
 
-/// Hears a number.
-fn number(reply: Reply<i64>) -> Hearing {
-    Box::pin(async move { reply.await.map(Answer::Number) })
-}
-
-/// Hears a text.
-fn text(reply: Reply<Option<String>>) -> Hearing {
-    Box::pin(async move { reply.await.map(|text| Answer::Texts(vec![text])) })
-}
-
-/// Hears that a command is done.
-fn done(reply: Reply<()>) -> Hearing {
-    Box::pin(async move { reply.await.map(|()| Answer::Done) })
-}
-
 /// Sends these words.
 fn words<T: FromReply>(handle: &impl Ask, words: &[&str]) -> Reply<T> {
     let (name, args) = words.split_first().expect("a name");
     args.iter().fold(Cmd::new(handle, name), |cmd, arg| cmd.arg(*arg)).send()
-}
-
-/// Sees whether an answer is that to its call.
-fn check(call: &Call, answer: Answer, model: &mut Model) {
-    let is_right = match (&call.expected, &answer) {
-        (Expected::Number(expected), Answer::Number(number)) => number == expected,
-        (Expected::Length { key, token }, Answer::Number(length)) => {
-            model.appended(call.database, key, token, *length as usize);
-            true
-        }
-        (Expected::Done, _) => true,
-        (Expected::Words(said), Answer::Texts(texts)) => texts.first() == Some(&Some(said.clone())),
-        (Expected::Set(prefixes), Answer::Texts(texts)) => {
-            let fits = |(prefix, text): (&String, &Option<String>)| {
-                text.as_ref().is_none_or(|text| text.starts_with(prefix.as_str()))
-            };
-            prefixes.len() == texts.len() && prefixes.iter().zip(texts).all(fits)
-        }
-        (Expected::Grown { key, tokens, behind }, Answer::Texts(texts)) => {
-            let text = texts.first().cloned().flatten().unwrap_or_default();
-            model.saw(call.database, key, &text);
-            model.saw_behind(behind, &text);
-            tokens.iter().all(|token| text.contains(token.as_str()))
-        }
-        (Expected::Cached { key, least, is_hit, is_settled }, Answer::Texts(texts)) => {
-            let (database, key, text) = (call.database, key.clone(), texts.first().cloned().flatten());
-            let (began_us, ended_us, is_hit, is_prompt) = (call.began_us, clock_us(), *is_hit, *is_settled);
-            let (behind, heard) = Default::default();
-            let read = CachedRead { database, key, text, began_us, ended_us, behind, heard, is_hit, is_prompt };
-            model.read_cached(least.clone(), read);
-            true
-        }
-        (Expected::Element(key), Answer::Texts(texts)) => match texts.as_slice() {
-            [Some(list), Some(element)] => {
-                model.got(element.clone());
-                list == key && element.starts_with(&format!("{}/", call.database))
-            }
-            _ => true,
-        },
-        _ => false,
-    };
-    if !is_right {
-        let said = match &answer {
-            Answer::Number(number) => number.to_string(),
-            Answer::Done => "done".to_owned(),
-            Answer::Texts(texts) => format!("{texts:.60?}"),
-        };
-        model.wrong(format!("{:?} in {} was answered {said}", call.expected, call.database));
-    }
 }

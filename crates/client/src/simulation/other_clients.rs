@@ -12,7 +12,7 @@ impl Servers {
         }
     }
 
-    /// Removes a key of the cache whose time is over.
+    /// Removes a key of the cache if its time is over.
     pub(super) fn expire(&mut self, node: usize, key: &Key) {
         if self.data.contains_key(key) && self.history.until_us(key).is_some_and(|until_us| until_us <= self.now_us) {
             self.data.remove(key);

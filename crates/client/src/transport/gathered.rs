@@ -4,6 +4,7 @@
 //! sends them: so these calls look and send, and never wait for room. Any thread.
 
 use super::Transport;
+use super::cluster::batches;
 use crate::error::Error;
 use crate::pipe::in_flight::Unit;
 use crate::pipe::slot::{Completions, Driver};
@@ -25,7 +26,7 @@ impl Transport {
     pub(crate) fn send_gathered(&self, units: Vec<Unit>, bytes: &[u8]) -> Result<(), (Error, Vec<Unit>)> {
         match self {
             Self::Remote(link) | Self::Replicated(link, _) => link.send_gathered(units, bytes),
-            Self::Cluster(cluster) => cluster.send_gathered(units, bytes),
+            Self::Cluster(cluster) => batches::send_gathered(cluster, units, bytes),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.send_units(units, bytes),
         }

@@ -42,7 +42,7 @@ use crate::sys::fork::inherited;
 #[cfg(feature = "embedded")]
 use crate::sys::off_thread::apart;
 use crate::values::decode::FromReply;
-use cluster::{Cluster, task};
+use cluster::{Cluster, batches, task};
 #[cfg(feature = "embedded")]
 use embedded::Embedded;
 use replicated::Replicated;
@@ -296,7 +296,7 @@ impl Transport {
                 Ok(()) => link.send_units(units, bytes),
                 Err(error) => Err((error, units)),
             },
-            Self::Cluster(cluster) => cluster.send_units(units, bytes),
+            Self::Cluster(cluster) => batches::send_units(cluster, units, bytes),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.send_units(units, bytes),
         }
@@ -310,7 +310,7 @@ impl Transport {
                 Ok(()) => link.send_transaction(transaction, database, request),
                 Err(error) => link.refuse_transaction(transaction, &error),
             },
-            Self::Cluster(cluster) => cluster.send_transaction(transaction, database, request),
+            Self::Cluster(cluster) => batches::send_transaction(cluster, transaction, database, request),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.send_transaction(transaction, database, request),
         }

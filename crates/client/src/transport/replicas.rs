@@ -10,6 +10,7 @@ use sleeve_wire::commands::all;
 
 use super::node::{Fitness, Node};
 use crate::config::read_from::ReadFrom;
+use crate::pipe::routed::Destination;
 use crate::request::name::Name;
 
 /// How many rows the command table has.
@@ -79,6 +80,16 @@ impl Replicas {
             return None;
         }
         eligible().nth(self.turn.fetch_add(1, Ordering::Relaxed) % (count + others))
+    }
+}
+
+/// Returns the destination of a request for this slot.
+#[inline]
+pub(super) fn destination(read_from: &ReadFrom, slot: u16, name: Name) -> Destination {
+    if *read_from != ReadFrom::Primary && may_answer(name) {
+        Destination::Copies(slot)
+    } else {
+        Destination::Slot(slot)
     }
 }
 

@@ -3,11 +3,16 @@
 //! `cluster/cached` decides when it is told. Pure data; it belongs to the cluster's task.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
+
+use sleeve_wire::commands::Flags;
 
 use super::node::Node;
 use crate::connection::Link;
 use crate::pipe::cached_read::Cache;
+use crate::pipe::routed::Routed;
+use crate::request::EncodedRequest;
+use crate::request::name::Name;
 
 /// In the place of a connection: none.
 const NOBODY: u32 = 0;
@@ -64,5 +69,49 @@ impl CacheLinks {
         self.version = Some(version);
         self.links.retain(|node, _| owners.iter().any(|owner| owner.number == *node));
         cache.follow(&mut |slot| place(slot).and_then(|place| numbers.get(place)).copied().unwrap_or(NOBODY));
+    }
+}
+
+/// The cache of a cluster's client, once there is one.
+#[derive(Default)]
+pub(in crate::transport) struct AttachedCache(OnceLock<Arc<dyn SlotCache>>);
+
+impl AttachedCache {
+    /// Attaches this cache. A cluster has one at most.
+    pub(in crate::transport) fn attach(&self, cache: Arc<dyn SlotCache>) {
+        // The code that opens one checks beforehand whether there is one.
+        let _ = self.0.set(cache);
+    }
+
+    /// Returns the cache.
+    pub(in crate::transport) fn attached(&self) -> Option<&Arc<dyn SlotCache>> {
+        self.0.get()
+    }
+
+    /// Returns the cache if it is to be told of a request of this name.
+    #[inline]
+    fn to_tell(&self, name: Name) -> Option<&Arc<dyn SlotCache>> {
+        let only_reads = || name.row().is_some_and(|row| row.flags.contains(Flags::READONLY));
+        self.0.get().filter(|_| !only_reads())
+    }
+
+    /// Tells the cache the keys that a request may have changed, once it was sent or left to the task.
+    #[inline]
+    pub(in crate::transport) fn wrote(&self, request: EncodedRequest<'_>) {
+        if let Some(cache) = self.to_tell(request.name) {
+            cache.wrote(request.bytes);
+        }
+    }
+
+    /// Returns the bytes of a request that is about to be sent, if the cache is to be told of it.
+    pub(in crate::transport) fn written(&self, routed: &Routed) -> Option<Arc<[u8]>> {
+        self.to_tell(routed.name).map(|_| Arc::clone(&routed.bytes))
+    }
+
+    /// Tells the cache that these requests were sent.
+    pub(in crate::transport) fn wrote_all(&self, requests: impl IntoIterator<Item = Arc<[u8]>>) {
+        if let Some(cache) = self.0.get() {
+            requests.into_iter().for_each(|request| cache.wrote(&request));
+        }
     }
 }

@@ -61,129 +61,131 @@ pub(crate) fn one_slot<'a>(
     Ok(one)
 }
 
-impl Cluster {
-    /// Sends several requests with nothing in between.
-    pub(crate) fn send_units(&self, units: Vec<Unit>, bytes: &[u8]) -> Result<(), (Error, Vec<Unit>)> {
-        let requests = requests(&units, bytes);
-        let slot = self.check_open().and_then(|()| one_slot("the batch", requests.iter().copied()));
-        let destination = match slot {
-            Ok(slot) => slot.map_or(Destination::Anybody, Destination::Slot),
-            Err(error) => return Err((error, units)),
-        };
-        if let Err(error) = self.make_room(destination, bytes.len()) {
-            return Err((error, units));
-        }
-        let time = (clock_ms(), false);
-        let route = |(unit, request): (Unit, EncodedRequest<'_>)| {
-            let request = (request.bytes.into(), request.name);
-            let mut routed = Routed::new(self.me.clone(), request, unit.database, time, destination);
-            routed.attach(unit.target);
-            routed
-        };
-        let routed = units.into_iter().zip(requests).map(route).collect();
-        self.send_attached(destination, routed);
-        Ok(())
+/// Sends several requests with nothing in between.
+pub(crate) fn send_units(cluster: &Cluster, units: Vec<Unit>, bytes: &[u8]) -> Result<(), (Error, Vec<Unit>)> {
+    let requests = requests(&units, bytes);
+    let slot = cluster.check_open().and_then(|()| one_slot("the batch", requests.iter().copied()));
+    let destination = match slot {
+        Ok(slot) => slot.map_or(Destination::Anybody, Destination::Slot),
+        Err(error) => return Err((error, units)),
+    };
+    if let Err(error) = make_room(cluster, destination, bytes.len()) {
+        return Err((error, units));
     }
+    let time = (clock_ms(), false);
+    let route = |(unit, request): (Unit, EncodedRequest<'_>)| {
+        let request = (request.bytes.into(), request.name);
+        let mut routed = Routed::new(cluster.me.clone(), request, unit.database, time, destination);
+        routed.attach(unit.target);
+        routed
+    };
+    let routed = units.into_iter().zip(requests).map(route).collect();
+    send_attached(cluster, destination, routed);
+    Ok(())
+}
 
-    /// Waits until the connection for this has room, or says that it has none.
-    pub(super) fn make_room(&self, destination: Destination, length: usize) -> Result<(), Error> {
-        let link = self.node_for(&self.map.read(), destination).and_then(|node| node.link());
-        let Some(link) = link.filter(|link| link.is_overfull()) else { return Ok(()) };
-        match self.config.limits.queue_full {
-            QueueFull::Fail => Err(Error::unsent(
-                ErrorKind::QueueFull,
-                format!("the queue of {} has no room for {length} bytes, so they were not sent", link.config.endpoint),
-            )),
-            QueueFull::Wait => {
-                link.await_room(self.room_deadline(), runs_tasks());
-                Ok(())
-            }
+/// Waits until the connection for this has room, or says that it has none.
+pub(in crate::transport) fn make_room(cluster: &Cluster, destination: Destination, length: usize) -> Result<(), Error> {
+    let link = cluster.node_for(&cluster.map.read(), destination).and_then(|node| node.link());
+    let Some(link) = link.filter(|link| link.is_overfull()) else { return Ok(()) };
+    match cluster.config.limits.queue_full {
+        QueueFull::Fail => Err(Error::unsent(
+            ErrorKind::QueueFull,
+            format!("the queue of {} has no room for {length} bytes, so they were not sent", link.config.endpoint),
+        )),
+        QueueFull::Wait => {
+            link.await_room(cluster.room_deadline(), runs_tasks());
+            Ok(())
         }
     }
+}
 
-    /// Sends requests with the slots of their callers, with nothing in between, or leaves them to the task.
-    pub(super) fn send_attached(&self, destination: Destination, several: Vec<Routed>) {
-        let written: Vec<Arc<[u8]>> = several.iter().filter_map(|routed| self.written(routed)).collect();
-        let mut done = Completions::default();
-        let map = self.map.read();
-        if let Err(several) = self.send_together(&map, destination, several) {
-            self.leave_to_task(several, &mut done);
-        }
-        drop(map);
-        self.wrote_all(written);
-        self.finish(&mut done);
+/// Sends requests with the slots of their callers, with nothing in between, or leaves them to the task.
+pub(in crate::transport) fn send_attached(cluster: &Cluster, destination: Destination, several: Vec<Routed>) {
+    let written: Vec<Arc<[u8]>> = several.iter().filter_map(|routed| cluster.cache.written(routed)).collect();
+    let mut done = Completions::default();
+    let map = cluster.map.read();
+    if let Err(several) = send_together(cluster, &map, destination, several) {
+        cluster.leave_to_task(several, &mut done);
     }
+    drop(map);
+    cluster.cache.wrote_all(written);
+    cluster.finish(&mut done);
+}
 
-    /// As `send_attached`, where that can be done now.
-    fn send_together(&self, map: &Map, destination: Destination, mut several: Vec<Routed>) -> Result<(), Vec<Routed>> {
-        let Some((number, link)) = self.node_for(map, destination).and_then(|node| Some((node.number, node.link()?)))
-        else {
-            return Err(several);
-        };
-        several.iter_mut().for_each(|routed| routed.node = number);
-        link.resend_routed(several)
+/// As `send_attached`, where that can be done now.
+fn send_together(
+    cluster: &Cluster,
+    map: &Map,
+    destination: Destination,
+    mut several: Vec<Routed>,
+) -> Result<(), Vec<Routed>> {
+    let Some((number, link)) = cluster.node_for(map, destination).and_then(|node| Some((node.number, node.link()?)))
+    else {
+        return Err(several);
+    };
+    several.iter_mut().for_each(|routed| routed.node = number);
+    link.resend_routed(several)
+}
+
+/// Sends calls that were gathered, each where it belongs. It never waits.
+pub(crate) fn send_gathered(cluster: &Cluster, units: Vec<Unit>, bytes: &[u8]) -> Result<(), (Error, Vec<Unit>)> {
+    if let Err(error) = cluster.check_open() {
+        return Err((error, units));
     }
-
-    /// Sends calls that were gathered, each where it belongs. It never waits.
-    pub(crate) fn send_gathered(&self, units: Vec<Unit>, bytes: &[u8]) -> Result<(), (Error, Vec<Unit>)> {
-        if let Err(error) = self.check_open() {
-            return Err((error, units));
-        }
-        let requests = requests(&units, bytes);
-        for (unit, request) in units.into_iter().zip(requests) {
-            let destination = match named(request) {
-                Named::One(slot) => Destination::Slot(slot),
-                Named::None => Destination::Anybody,
-                Named::Several(one, other) => {
-                    if let Some(target) = self.split_for(unit.target, unit.database, request, None) {
-                        self.complete(target, crossing(&request.name.to_string(), one, other));
-                    }
-                    continue;
+    let requests = requests(&units, bytes);
+    for (unit, request) in units.into_iter().zip(requests) {
+        let destination = match named(request) {
+            Named::One(slot) => Destination::Slot(slot),
+            Named::None => Destination::Anybody,
+            Named::Several(one, other) => {
+                if let Some(target) = cluster.split_for(unit.target, unit.database, request, None) {
+                    cluster.complete(target, crossing(&request.name.to_string(), one, other));
                 }
-            };
-            let request = (request.bytes.into(), request.name);
-            let mut routed = Routed::new(self.me.clone(), request, unit.database, (unit.issued_ms, false), destination);
-            routed.attach(unit.target);
-            self.send_attached(destination, vec![routed]);
-        }
-        Ok(())
-    }
-
-    /// Sends a transaction to the owner of its slot.
-    pub(crate) fn send_transaction(&self, mut transaction: TransactionState, database: u32, request: &[u8]) {
-        let parts = [request, transaction.execution().unwrap_or_default()].concat();
-        let requests = commands_of(&parts);
-        let slot = self.check_open().and_then(|()| one_slot("the transaction", requests.iter().copied()));
-        let destination = slot.map(|slot| slot.map_or(Destination::Anybody, Destination::Slot));
-        match destination.and_then(|destination| self.link_for(destination)) {
-            Ok(link) => {
-                // An answer that shows a new owner of the slot is noticed on its way to the caller.
-                let (outcome, handle) = self.source.lock().pair(transaction.name().unwrap_or(Name::UNKNOWN));
-                if let Some(target) = transaction.tell_instead(outcome) {
-                    let recipe = ReplyMerge::Policy(Some(ResponsePolicy::OneSucceeded));
-                    Parts::gather(self.me.clone(), vec![handle], recipe, target);
-                }
-                link.send_transaction(transaction, database, request);
-                requests.into_iter().for_each(|request| self.wrote(request));
+                continue;
             }
-            Err(error) => {
-                self.doubt();
-                let mut done = Completions::default();
-                transaction.fail(&error, &mut done);
-                self.finish(&mut done);
+        };
+        let request = (request.bytes.into(), request.name);
+        let mut routed = Routed::new(cluster.me.clone(), request, unit.database, (unit.issued_ms, false), destination);
+        routed.attach(unit.target);
+        send_attached(cluster, destination, vec![routed]);
+    }
+    Ok(())
+}
+
+/// Sends a transaction to the owner of its slot.
+pub(crate) fn send_transaction(cluster: &Cluster, mut transaction: TransactionState, database: u32, request: &[u8]) {
+    let parts = [request, transaction.execution().unwrap_or_default()].concat();
+    let requests = commands_of(&parts);
+    let slot = cluster.check_open().and_then(|()| one_slot("the transaction", requests.iter().copied()));
+    let destination = slot.map(|slot| slot.map_or(Destination::Anybody, Destination::Slot));
+    match destination.and_then(|destination| link_for(cluster, destination)) {
+        Ok(link) => {
+            // An answer that shows a new owner of the slot is noticed on its way to the caller.
+            let (outcome, handle) = cluster.source.lock().pair(transaction.name().unwrap_or(Name::UNKNOWN));
+            if let Some(target) = transaction.tell_instead(outcome) {
+                let recipe = ReplyMerge::Policy(Some(ResponsePolicy::OneSucceeded));
+                Parts::gather(cluster.me.clone(), vec![handle], recipe, target);
             }
+            link.send_transaction(transaction, database, request);
+            requests.into_iter().for_each(|request| cluster.cache.wrote(request));
+        }
+        Err(error) => {
+            cluster.doubt();
+            let mut done = Completions::default();
+            transaction.fail(&error, &mut done);
+            cluster.finish(&mut done);
         }
     }
+}
 
-    /// Returns the connection to this destination.
-    fn link_for(&self, destination: Destination) -> Result<Arc<Link>, Error> {
-        let link = self.node_for(&self.map.read(), destination).and_then(|node| node.link());
-        link.filter(|link| link.is_open()).ok_or_else(|| {
-            let message =
-                "the node of the cluster that has its keys cannot be reached at the moment, so it was not sent";
-            Error::unsent(ErrorKind::Connect, message)
-        })
-    }
+/// Returns the connection to this destination.
+fn link_for(cluster: &Cluster, destination: Destination) -> Result<Arc<Link>, Error> {
+    let link = cluster.node_for(&cluster.map.read(), destination).and_then(|node| node.link());
+    link.filter(|link| link.is_open()).ok_or_else(|| {
+        let message = "the node of the cluster that has its keys cannot be reached at the moment, so it was not sent";
+        Error::unsent(ErrorKind::Connect, message)
+    })
 }
 
 /// The requests that stand one behind the other in these bytes.

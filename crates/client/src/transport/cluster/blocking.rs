@@ -19,42 +19,40 @@ use crate::request::EncodedRequest;
 use crate::request::blocking_commands::BlockTimeout;
 use crate::sys::now;
 
-impl Cluster {
-    /// Sends a command that waits on the server for so long. `idle` may give a connection to the endpoint that it is asked for.
-    pub(crate) fn send_apart(
-        &self,
-        database: u32,
-        request: EncodedRequest<'_>,
-        (block_timeout, deadline): (BlockTimeout, Option<Instant>),
-        idle: impl FnOnce(&Endpoint) -> Option<Arc<Link>>,
-    ) -> Result<(Handle, Arc<DedicatedConnection>), Error> {
-        self.check_open()?;
-        let destination = match named(request) {
-            Named::One(slot) => Destination::Slot(slot),
-            Named::None => Destination::Anybody,
-            Named::Several(one, other) => return Err(crossing(&request.name.to_string(), one, other)),
-        };
-        let at = self.time(request.name, deadline)?;
-        let mut routed = Routed::new(self.me.clone(), (request.bytes.into(), request.name), database, at, destination);
-        let (target, handle) = self.source.lock().pair(request.name);
-        routed.attach(target);
-        let map = self.map.read();
-        let node = self.node_for(&map, destination);
-        let link = node.and_then(|node| idle(&node.address.endpoint()));
-        link.iter().for_each(|link| link.set_block_timeout(block_timeout));
-        let dedicated = DedicatedConnections::enter(&self.dedicated, block_timeout, link);
-        routed.dedicated = Some(dedicated.number);
-        let mut several = vec![routed];
-        if let Some(node) = node
-            && let Some(link) = dedicated.take_to(node, now())
-        {
-            several.iter_mut().for_each(|routed| routed.node = node.number);
-            several = link.resend_routed(several).err().unwrap_or_default();
-        }
-        let mut done = Completions::default();
-        self.leave_to_task(several, &mut done);
-        drop(map);
-        self.finish(&mut done);
-        Ok((handle, dedicated))
+/// Sends a command that waits on the server for so long. `idle` may give a connection to the endpoint that it is asked for.
+pub(crate) fn send_blocking(
+    cluster: &Cluster,
+    database: u32,
+    request: EncodedRequest<'_>,
+    (block_timeout, deadline): (BlockTimeout, Option<Instant>),
+    idle: impl FnOnce(&Endpoint) -> Option<Arc<Link>>,
+) -> Result<(Handle, Arc<DedicatedConnection>), Error> {
+    cluster.check_open()?;
+    let destination = match named(request) {
+        Named::One(slot) => Destination::Slot(slot),
+        Named::None => Destination::Anybody,
+        Named::Several(one, other) => return Err(crossing(&request.name.to_string(), one, other)),
+    };
+    let at = cluster.time(request.name, deadline)?;
+    let mut routed = Routed::new(cluster.me.clone(), (request.bytes.into(), request.name), database, at, destination);
+    let (target, handle) = cluster.source.lock().pair(request.name);
+    routed.attach(target);
+    let map = cluster.map.read();
+    let node = cluster.node_for(&map, destination);
+    let link = node.and_then(|node| idle(&node.address.endpoint()));
+    link.iter().for_each(|link| link.set_block_timeout(block_timeout));
+    let dedicated = DedicatedConnections::enter(&cluster.dedicated, block_timeout, link);
+    routed.dedicated = Some(dedicated.number);
+    let mut several = vec![routed];
+    if let Some(node) = node
+        && let Some(link) = dedicated.take_to(node, now())
+    {
+        several.iter_mut().for_each(|routed| routed.node = node.number);
+        several = link.resend_routed(several).err().unwrap_or_default();
     }
+    let mut done = Completions::default();
+    cluster.leave_to_task(several, &mut done);
+    drop(map);
+    cluster.finish(&mut done);
+    Ok((handle, dedicated))
 }

@@ -13,11 +13,10 @@
 //! Any thread; nothing waits here except for room, or where a function says so.
 
 pub(crate) mod batches;
-mod blocking;
-mod cached;
+pub(crate) mod blocking;
+pub(crate) mod cached;
 mod combine;
 pub(crate) mod dedicated;
-mod driver;
 mod map;
 mod parked;
 mod pending;
@@ -25,17 +24,18 @@ mod redirect;
 mod refresh;
 mod registry;
 mod replica_reads;
+mod rounds;
 pub(crate) mod slots;
 mod split;
 pub(crate) mod task;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use sleeve_wire::commands::RequestPolicy;
 
-use crate::config::{Config, Endpoint};
+use crate::config::{Config, Endpoint, ErrorHook};
 use crate::connection::Link;
 use crate::connection::metrics::Metrics;
 use crate::connection::probe::ServerHealth;
@@ -45,7 +45,7 @@ use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::in_flight::limit_ms;
 use crate::pipe::queued::Sent;
 use crate::pipe::routed::{Destination, Redirector, Routed};
-use crate::pipe::slot::{Completions, Driver, Source};
+use crate::pipe::slot::{Completions, Driver, Flush, Handle, Source};
 use crate::pipe::timeout::{Phase, Situation};
 use crate::reactor::TaskWaker;
 use crate::reactor::lifetime::{Lifetime, Progress};
@@ -56,7 +56,8 @@ use crate::sys::fork::{Process, inherited};
 use crate::sys::lock::{Condvar, Mutex, RwLock};
 use crate::sys::{clock_ms, now};
 use crate::transport::node::{Fitness, Node};
-use crate::transport::slot_cache::SlotCache;
+use crate::transport::replicas::destination;
+use crate::transport::slot_cache::AttachedCache;
 use crate::transport::time_left;
 use dedicated::DedicatedConnections;
 use map::Map;
@@ -79,7 +80,7 @@ pub(crate) struct Cluster {
     /// Connections that commands which wait on the server have for themselves.
     dedicated: Arc<Mutex<DedicatedConnections>>,
     /// The near cache of its client, once there is one.
-    cache: OnceLock<Arc<dyn SlotCache>>,
+    cache: AttachedCache,
     /// Told when the beginning is over, when something that waited has gone, when the task has ended.
     changed: Condvar,
     /// It takes no more calls.
@@ -107,7 +108,7 @@ impl Cluster {
             pending: Mutex::default(),
             beginning: Mutex::default(),
             dedicated: Arc::default(),
-            cache: OnceLock::new(),
+            cache: AttachedCache::default(),
             changed: Condvar::new(),
             is_closed: AtomicBool::new(false),
         })
@@ -145,7 +146,9 @@ impl Cluster {
         deadline: Option<Instant>,
     ) -> Result<Sent, Error> {
         match named(request) {
-            Named::One(slot) => self.send_to(self.destination(slot, request.name), database, request, deadline),
+            Named::One(slot) => {
+                self.send_to(destination(&self.config.read_from, slot, request.name), database, request, deadline)
+            }
             Named::None => match request.name.row().and_then(|row| row.tips.request_policy()) {
                 None | Some(RequestPolicy::MultiShard) => {
                     self.send_to(Destination::Anybody, database, request, deadline)
@@ -192,7 +195,7 @@ impl Cluster {
                 }
             },
         };
-        self.wrote(request);
+        self.cache.wrote(request);
         Ok(sent)
     }
 
@@ -221,7 +224,10 @@ impl Cluster {
     fn node_for<'a>(&self, map: &'a Map, destination: Destination) -> Option<&'a Arc<Node>> {
         let shard = match destination {
             Destination::Slot(slot) => map.route(slot),
-            Destination::Copies(slot) => return self.reader_of(map.route(slot)?),
+            Destination::Copies(slot) => {
+                let shard = map.route(slot)?;
+                return shard.replicas.choose(&self.config.read_from, &shard.primary).or(Some(&shard.primary));
+            }
             // Always the same node as long as it is there, so that one caller's requests without a key stay in order.
             Destination::Anybody => map.shards.iter().find(|shard| shard.primary.is_connected()).or(map.shards.first()),
             Destination::Node(number) => map.shards.iter().find(|shard| shard.primary.number == number),
@@ -402,5 +408,44 @@ fn seeds(config: &Config) -> &[(String, u16)] {
     match &config.endpoint {
         Endpoint::Cluster(seeds) => seeds,
         _ => &[],
+    }
+}
+
+/// The driver for an answer that belongs to no single connection: it writes and reads all of them.
+impl Driver for Cluster {
+    fn flush(&self, may_yield: bool) -> Flush {
+        if !self.process.is_this() {
+            return Flush::Lost;
+        }
+        let flushed: Vec<Flush> = self.links().iter().map(|link| link.flush(may_yield)).collect();
+        if flushed.contains(&Flush::Yield) { Flush::Yield } else { Flush::Done }
+    }
+
+    fn read(&self) {
+        self.links().iter().for_each(|link| link.read());
+    }
+
+    fn attend(&self, _: &Handle, _: Option<Instant>) {
+        self.read();
+        _ = self.flush(false);
+    }
+
+    fn wait_for_room(&self, deadline: Option<Instant>, is_task: bool) {
+        if self.process.is_this() {
+            self.await_room(deadline, is_task);
+        }
+    }
+
+    fn lost(&self) -> Option<Error> {
+        (!self.process.is_this()).then(inherited)
+    }
+
+    fn given_up(&self, name: Name) -> Error {
+        let message = format!("{name} was not answered by {} in time; its effect is unknown", self.config.endpoint);
+        Error::new(ErrorKind::Timeout, Effect::Unknown, message)
+    }
+
+    fn error_hook(&self) -> Option<ErrorHook> {
+        self.config.hooks.error.clone()
     }
 }

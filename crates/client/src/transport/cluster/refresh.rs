@@ -8,8 +8,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::map::{Map, Range, Shard, ranges};
+use super::rounds::{Question, REFRESH_PAUSE};
 use super::seeds;
-use super::task::{ClusterTask, Fence, Question};
+use super::task::{ClusterTask, Fence};
 use crate::error::{Error, ErrorKind};
 use crate::request::name::Name;
 use crate::transport::node::{Address, Node};
@@ -21,9 +22,6 @@ const CLUSTER_SLOTS: &[u8] = b"*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n";
 /// The time that a node has to answer before the next is asked.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Between two rounds of questions at least.
-const REFRESH_PAUSE: Duration = Duration::from_millis(50);
-
 /// After how long it is asked although nothing shows that anything has changed.
 const REFRESH_PERIOD: Duration = Duration::from_secs(30);
 
@@ -32,14 +30,6 @@ const REFRESH_PERIOD: Duration = Duration::from_secs(30);
 const NAMED_KEPT: Duration = Duration::from_secs(60);
 
 impl ClusterTask<'_> {
-    /// It is to be asked for anew.
-    pub(super) fn want_refresh(&mut self, now: Instant) {
-        let pause_over = self.refreshed.map_or(now, |refreshed| refreshed + REFRESH_PAUSE);
-        // A round under way may bring an older state than the one just seen.
-        let at = pause_over.max(now);
-        self.refresh_at = Some(self.refresh_at.map_or(at, |planned| planned.min(at)));
-    }
-
     /// Holds these slots until all that was sent to this node before is answered.
     pub(super) fn fence(&mut self, map: &mut Map, node: u32, slots: Vec<u16>) {
         let link = self.registry.numbered(node).and_then(|node| node.link());
@@ -58,7 +48,7 @@ impl ClusterTask<'_> {
 
     /// Takes the answer to CLUSTER SLOTS, if it is there, or gives up waiting for it.
     pub(super) fn hear(&mut self, map: &mut Map, now: Instant) {
-        let Some(Question { handle, asked, until }) = self.question.take() else { return };
+        let Some(Question { handle, asked, until }) = self.rounds.question.take() else { return };
         match handle.take() {
             Ok(payload) => {
                 let answer = payload.frame().and_then(|frame| ranges(frame, &asked.address.host));
@@ -68,27 +58,27 @@ impl ClusterTask<'_> {
                     Err(error) => self.trouble = Some(no_answer(&asked.address, &error)),
                 }
             }
-            Err(handle) if until > now => self.question = Some(Question { handle, asked, until }),
+            Err(handle) if until > now => self.rounds.question = Some(Question { handle, asked, until }),
             Err(_) => self.trouble = Some(silent(&asked.address)),
         }
     }
 
     /// Asks the next candidate, if a round is due or under way.
     pub(super) fn ask(&mut self, map: &Map, now: Instant) {
-        if self.question.is_some() {
+        if self.rounds.question.is_some() {
             return;
         }
-        if !self.is_asking {
-            if self.refresh_at.is_none_or(|at| at > now) {
+        if !self.rounds.is_under_way {
+            if self.rounds.next_at.is_none_or(|at| at > now) {
                 return;
             }
-            (self.is_asking, self.refresh_at, self.refreshed) = (true, None, Some(now));
-            self.candidates = self.who_may_know(map);
+            (self.rounds.is_under_way, self.rounds.next_at, self.rounds.began) = (true, None, Some(now));
+            self.rounds.candidates = self.who_may_know(map);
         }
-        while let Some(node) = self.candidates.pop_front() {
+        while let Some(node) = self.rounds.candidates.pop_front() {
             let Some(link) = node.connect(now) else { continue };
             if let Some(handle) = self.requests.send(&link, CLUSTER_SLOTS, Name::of(&["CLUSTER", "SLOTS"])) {
-                self.question = Some(Question { handle, asked: node, until: now + ANSWER_TIMEOUT });
+                self.rounds.question = Some(Question { handle, asked: node, until: now + ANSWER_TIMEOUT });
                 return;
             }
         }
@@ -116,12 +106,12 @@ impl ClusterTask<'_> {
     /// Ends a round without an answer.
     fn fail_round(&mut self, now: Instant) {
         let config = &self.cluster.config;
-        let doublings = self.failed_rounds.min(20);
-        self.failed_rounds += 1;
-        self.is_asking = false;
+        let doublings = self.rounds.failed.min(20);
+        self.rounds.failed += 1;
+        self.rounds.is_under_way = false;
         let pause =
             config.retry.backoff_min.saturating_mul(1 << doublings).min(config.retry.backoff_max).max(REFRESH_PAUSE);
-        self.refresh_at = Some(now + pause);
+        self.rounds.next_at = Some(now + pause);
         let trouble = self.trouble.clone();
         self.cluster.begun(|| {
             let silent = || format!("{}: no node has answered", self.cluster.config.endpoint);
@@ -160,8 +150,8 @@ impl ClusterTask<'_> {
                 self.fence(map, *before, group.iter().map(|&(slot, _)| slot).collect());
             }
         }
-        self.candidates.clear();
-        (self.is_asking, self.failed_rounds, self.is_changed) = (false, 0, true);
+        self.rounds.candidates.clear();
+        (self.rounds.is_under_way, self.rounds.failed, self.is_changed) = (false, 0, true);
         // One that owns nothing yet may be asked for a slot on its way there.
         let is_asked = |node: &Node| {
             node.was_named_within(NAMED_KEPT, now) || node.link().is_some_and(|link| link.is_open() && !link.is_idle())
@@ -174,7 +164,7 @@ impl ClusterTask<'_> {
             self.trouble = None;
         }
         let next = now + if map.is_whole() { REFRESH_PERIOD } else { self.cluster.config.retry.backoff_max };
-        self.refresh_at = Some(self.refresh_at.map_or(next, |planned| planned.min(next)));
+        self.rounds.plan(next);
         self.cluster.begun(|| Ok(()));
     }
 }

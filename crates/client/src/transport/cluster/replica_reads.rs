@@ -5,38 +5,16 @@
 //! to the owner of its slot at once, and from then on it is a request as any other. One that was never sent, because neither
 //! the owner nor a replica was there, goes to the first of them that is.
 
-use std::sync::Arc;
 use std::time::Instant;
 
-use super::Cluster;
-use super::map::{Map, Shard};
+use super::map::Map;
 use super::task::ClusterTask;
 use crate::config::Resend;
-use crate::config::read_from::ReadFrom;
 use crate::error::{Error, ErrorKind};
 use crate::pipe::routed::{Destination, Routed};
 use crate::pipe::slot::Completions;
-use crate::request::name::Name;
-use crate::transport::node::{Fitness, Node};
-use crate::transport::replicas::may_answer;
+use crate::transport::node::Fitness;
 use crate::transport::time_left;
-
-impl Cluster {
-    /// Returns the destination of a request for this slot.
-    #[inline]
-    pub(super) fn destination(&self, slot: u16, name: Name) -> Destination {
-        if self.config.read_from != ReadFrom::Primary && may_answer(name) {
-            Destination::Copies(slot)
-        } else {
-            Destination::Slot(slot)
-        }
-    }
-
-    /// Returns the node of a shard that the next read goes to.
-    pub(super) fn reader_of<'a>(&self, shard: &'a Shard) -> Option<&'a Arc<Node>> {
-        shard.replicas.choose(&self.config.read_from, &shard.primary).or(Some(&shard.primary))
-    }
-}
 
 impl ClusterTask<'_> {
     /// Looks after the replicas.
@@ -44,7 +22,7 @@ impl ClusterTask<'_> {
         if self.cluster.is_open() {
             let shards = map.shards.iter().map(|shard| (&shard.primary, &shard.replicas));
             if self.checks.turn(shards, &mut self.requests, now) {
-                self.want_refresh(now);
+                self.rounds.want(now);
             }
         }
     }
@@ -78,7 +56,7 @@ impl ClusterTask<'_> {
             replica.set_fitness(Fitness::Unfit);
         }
         if !matches!(why.code(), Some("LOADING" | "BUSY")) {
-            self.want_refresh(now);
+            self.rounds.want(now);
         }
         routed.attempts = routed.attempts.saturating_add(1);
         time_left::own(&mut routed, self.cluster.limit_ms());

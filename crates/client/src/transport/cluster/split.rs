@@ -18,6 +18,7 @@ use crate::pipe::slot::{Completions, Handle, Payload, Target};
 use crate::request::name::Name;
 use crate::request::words::Places;
 use crate::request::{EncodedRequest, Request};
+use crate::transport::replicas::destination;
 
 /// One slot's share of a request.
 struct Share {
@@ -65,7 +66,7 @@ impl Cluster {
         };
         let send = |share: &Share| {
             let request = EncodedRequest { bytes: &share.bytes, name: request.name };
-            self.send_to(self.destination(share.slot, request.name), database, request, deadline)
+            self.send_to(destination(&self.config.read_from, share.slot, request.name), database, request, deadline)
         };
         let sent: Vec<Handle> = shares.iter().map(|share| self.handle_of(send(share), request.name)).collect();
         let recipe = match row.tips.response_policy() {

@@ -17,6 +17,7 @@ use super::Cluster;
 use super::map::Map;
 use super::redirect::Redirect;
 use super::registry::Registry;
+use super::rounds::Rounds;
 use crate::config::Config;
 use crate::connection::Link;
 use crate::error::{Effect, Error, ErrorKind};
@@ -75,13 +76,6 @@ pub(super) struct Fence {
     pub(super) is_over: bool,
 }
 
-/// The question for the owners of slots.
-pub(super) struct Question {
-    pub(super) handle: Handle,
-    pub(super) asked: Arc<Node>,
-    pub(super) until: Instant,
-}
-
 /// All that the task has for itself.
 pub(super) struct ClusterTask<'a> {
     pub(super) cluster: &'a Cluster,
@@ -94,17 +88,7 @@ pub(super) struct ClusterTask<'a> {
     /// Requests that could not be sent, oldest first.
     waiting: VecDeque<Routed>,
     pub(super) fences: Vec<Fence>,
-    pub(super) question: Option<Question>,
-    /// The nodes to ask next if this one does not answer.
-    pub(super) candidates: VecDeque<Arc<Node>>,
-    /// Whether a round of questions is under way.
-    pub(super) is_asking: bool,
-    /// When the next round begins.
-    pub(super) refresh_at: Option<Instant>,
-    /// When the last round began.
-    pub(super) refreshed: Option<Instant>,
-    /// Rounds in a row without an answer.
-    pub(super) failed_rounds: u32,
+    pub(super) rounds: Rounds,
     /// The reason why the last node has not answered.
     pub(super) trouble: Option<Error>,
     /// Whether something may go that could not go before.
@@ -127,12 +111,7 @@ impl<'a> ClusterTask<'a> {
             retries: Vec::new(),
             waiting: VecDeque::new(),
             fences: Vec::new(),
-            question: None,
-            candidates: VecDeque::new(),
-            is_asking: false,
-            refresh_at: Some(now()),
-            refreshed: None,
-            failed_rounds: 0,
+            rounds: Rounds::from(now()),
             trouble: None,
             is_changed: false,
             due_at: None,
@@ -171,7 +150,7 @@ impl<'a> ClusterTask<'a> {
         // Every node is looked at, because a suspicion is reported once.
         let is_suspected = self.registry.all().filter(|node| node.health().take_suspicion()).count() > 0;
         if is_doubted || is_suspected {
-            self.want_refresh(now);
+            self.rounds.want(now);
         }
         let tried = self.waiting.len();
         for routed in arrived {
@@ -189,7 +168,10 @@ impl<'a> ClusterTask<'a> {
         self.retry(&map, now, done);
         let from = if mem::take(&mut self.is_changed) { 0 } else { tried };
         self.send_waiting(&map, from, now, done);
-        self.keep_cache_true(&map);
+        if let Some(cache) = cluster.cache.attached() {
+            let owners: Vec<_> = map.shards.iter().map(|shard| &shard.primary).collect();
+            self.cache_links.tell(cache, (&owners, map.version()), |slot| map.place(slot));
+        }
     }
 
     /// Returns the time of the task's next turn if no event comes first.
@@ -200,11 +182,8 @@ impl<'a> ClusterTask<'a> {
         let is_late = |since| now.duration_since(since) > FAREWELL_MAX;
         let closing = self.closing_since.map(|since| now + CLOSING_LOOK * if is_late(since) { 20 } else { 1 });
         let retry = self.retries.iter().map(|retry| retry.at).filter(|&at| at > now).min();
-        let question = self.question.as_ref().map(|question| question.until);
         let check = self.checks.next_look(now).filter(|_| closing.is_none());
-        // While a node is asked, the next round has to wait for its answer.
-        let refresh = self.refresh_at.filter(|_| !self.is_asking);
-        [refresh, self.due_at, rest_over, closing, retry, question, check].into_iter().flatten().min()
+        [self.rounds.next_look(), self.due_at, rest_over, closing, retry, check].into_iter().flatten().min()
     }
 
     /// Returns whether the client is gone, and no call waits any more.
@@ -253,7 +232,7 @@ impl ClusterTask<'_> {
             self.mend(map, *slot, to);
         }
         if redirect != Redirect::Later {
-            self.want_refresh(now);
+            self.rounds.want(now);
         }
         match &redirect {
             _ if is_elsewhere => routed.redirections += 1,
@@ -337,10 +316,10 @@ impl ClusterTask<'_> {
         };
         let Some(link) = link else { return Some(routed) };
         routed.node = node.number;
-        let (length, written) = (routed.bytes.len(), self.cluster.written(&routed));
+        let (length, written) = (routed.bytes.len(), self.cluster.cache.written(&routed));
         match link.resend_routed(vec![routed]) {
             Ok(()) => {
-                self.cluster.wrote_all(written);
+                self.cluster.cache.wrote_all(written);
                 // No caller waits there that would write it.
                 link.flush(false);
                 self.cluster.left(1, length);

@@ -1,0 +1,58 @@
+//! The rounds of questions for the owners of slots: when one begins, and how far it has come. Pure data of the cluster's task.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::pipe::slot::Handle;
+use crate::transport::node::Node;
+
+/// Between two rounds of questions at least.
+pub(super) const REFRESH_PAUSE: Duration = Duration::from_millis(50);
+
+/// The question for the owners of slots.
+pub(super) struct Question {
+    pub(super) handle: Handle,
+    pub(super) asked: Arc<Node>,
+    pub(super) until: Instant,
+}
+
+/// The rounds of questions: in each, one node after the other is asked until one answers.
+pub(super) struct Rounds {
+    pub(super) question: Option<Question>,
+    /// The nodes to ask next if this one does not answer.
+    pub(super) candidates: VecDeque<Arc<Node>>,
+    pub(super) is_under_way: bool,
+    /// When the next round begins.
+    pub(super) next_at: Option<Instant>,
+    /// When the last round began.
+    pub(super) began: Option<Instant>,
+    /// Rounds in a row without an answer.
+    pub(super) failed: u32,
+}
+
+impl Rounds {
+    /// Returns rounds of which the first begins at this time.
+    pub(super) fn from(at: Instant) -> Self {
+        let (question, candidates, is_under_way, began, failed) = Default::default();
+        Self { question, candidates, is_under_way, next_at: Some(at), began, failed }
+    }
+
+    /// Plans a round, as soon as the pause since the last one is over. A round under way may bring an older state.
+    pub(super) fn want(&mut self, now: Instant) {
+        let pause_over = self.began.map_or(now, |began| began + REFRESH_PAUSE);
+        self.plan(pause_over.max(now));
+    }
+
+    /// Plans a round for this time, if none is planned for a sooner one.
+    pub(super) fn plan(&mut self, at: Instant) {
+        self.next_at = Some(self.next_at.map_or(at, |planned| planned.min(at)));
+    }
+
+    /// Returns when a node has been asked for too long, or the next round begins.
+    pub(super) fn next_look(&self) -> Option<Instant> {
+        // While a node is asked, the next round has to wait for its answer.
+        let next = self.next_at.filter(|_| !self.is_under_way);
+        self.question.as_ref().map(|question| question.until).into_iter().chain(next).min()
+    }
+}
