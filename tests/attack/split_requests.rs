@@ -105,7 +105,7 @@ impl Conversation {
         same(&every);
     }
 
-    /// The replies to the conversation in one piece.
+    /// Returns the replies to the conversation in one piece.
     fn whole(&self, server: &Server) -> Vec<u8> {
         self.hold(&mut Line::open(server), &[]).expect("the conversation in one piece")
     }

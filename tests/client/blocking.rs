@@ -23,7 +23,7 @@ fn everywhere(check: impl Fn(&Client)) {
     check(&Client::embedded());
 }
 
-/// How many clients wait on the server.
+/// Returns the number of clients that wait on the server.
 fn waiting(client: &Client) -> usize {
     let info = client.info("clients").wait().expect("INFO");
     let line = info.lines().find_map(|line| line.strip_prefix("blocked_clients:"));

@@ -192,7 +192,7 @@ fn every_way_of_waiting(client: &Client) -> Result<(), Error> {
     Ok(())
 }
 
-/// A caller that is alone reads its replies itself. A caller that joins it must not be left waiting.
+/// Checks that a caller that joins a lone caller is not left waiting: a lone caller reads its replies itself.
 fn a_lone_caller_may_be_joined_at_any_time(client: &Client) -> Result<(), Error> {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let mut count = 0;

@@ -26,7 +26,7 @@ enum Fate {
     Forgotten,
 }
 
-/// One call of a caller.
+/// A call of a caller.
 struct Call {
     database: u32,
     words: Vec<String>,
@@ -109,7 +109,7 @@ const COMMANDS: [(&str, &[&str], &str); 58] = [
     ("PING", &STRINGS, ""),
 ];
 
-/// A number near the bounds, now and then, so that sums pass them.
+/// Returns a number near the bounds, now and then, so that sums pass them.
 fn number(random: &mut Random) -> String {
     match random.below(8) {
         0 => (i64::MAX - random.between(0, 2)).to_string(),
@@ -158,7 +158,7 @@ fn send(asker: &impl Words, words: &[String]) -> Reply<Value> {
     asker.words(words)
 }
 
-/// Where a command by name begins.
+/// The types that can send a command given by its words: the client, and a database of it.
 trait Words {
     fn words(&self, words: &[String]) -> Reply<Value>;
 }
@@ -179,7 +179,7 @@ fn seen(result: Result<Value, Error>) -> Seen {
     Some(result.map_err(|error| error.message().to_owned()))
 }
 
-/// One by one: each call when the one before is answered.
+/// Makes the calls one by one: each after the reply to the one before.
 fn one_by_one(client: &Client, calls: &[Call]) -> Vec<Seen> {
     let seen =
         |call: &Call| seen(send(&client.db(call.database), &call.words).wait()).filter(|_| call.fate == Fate::Read);
@@ -221,7 +221,7 @@ fn coalesced(client: &Client, seed: u64, calls: &[Call]) -> Vec<Seen> {
     all
 }
 
-/// All that is in a database.
+/// Returns all data of a database.
 fn data(client: &Db) -> Vec<(String, Value)> {
     let mut keys: Vec<&str> = ALL.iter().flat_map(|keys| keys.iter().copied()).collect();
     keys.dedup();
@@ -246,7 +246,8 @@ fn data(client: &Db) -> Vec<(String, Value)> {
 /// A way to execute calls.
 type Executor = fn(&Client, u64, &[Call]) -> Vec<Seen>;
 
-/// Where an executor's replies, or the data that it leaves, are not those of a twin that does one call after the other.
+/// Returns the first difference between an executor and a twin that makes one call after the other: in the replies, or in the
+/// data that they leave.
 fn difference(client: &Client, executor: Executor, seed: u64, length: usize) -> Option<String> {
     let calls = history(seed, length);
     for database in (0..DATABASES).chain(TWIN..TWIN + DATABASES) {
@@ -322,7 +323,7 @@ mod faulty {
 
     const WINDOW: usize = 8;
 
-    /// Each window's calls in another order, which `order` makes, each reply to its own caller.
+    /// Makes each window's calls in the order that `order` returns; each caller gets its own replies.
     fn reordered(client: &Client, calls: &[Call], order: impl Fn(&[Call]) -> Vec<usize>) -> Vec<Seen> {
         let mut all: Vec<Seen> = calls.iter().map(|_| None).collect();
         for (number, window) in calls.chunks(WINDOW).enumerate() {
@@ -333,7 +334,7 @@ mod faulty {
         all
     }
 
-    /// One by one, with each window's replies falsified by `falsify`.
+    /// Makes the calls one by one, and falsifies each window's replies by `falsify`.
     fn falsified(client: &Client, calls: &[Call], falsify: impl Fn(&[Call], &mut [Seen])) -> Vec<Seen> {
         let mut all = one_by_one(client, calls);
         for (window, seen) in calls.chunks(WINDOW).zip(all.chunks_mut(WINDOW)) {
@@ -346,7 +347,7 @@ mod faulty {
         names.contains(&call.words[0].as_str())
     }
 
-    /// All calls of these names leave where the first of them was.
+    /// Makes all calls of these names in the place of the first of them.
     pub fn gathers(names: &[&str], client: &Client, calls: &[Call]) -> Vec<Seen> {
         reordered(client, calls, |window| {
             let (gathered, others): (Vec<usize>, Vec<usize>) =
@@ -357,7 +358,7 @@ mod faulty {
         })
     }
 
-    /// Every call of this name on the same key gets the last one's reply.
+    /// Gives every call of this name the reply to the last such call on the same key.
     pub fn gives_the_last(name: &str, client: &Client, calls: &[Call]) -> Vec<Seen> {
         falsified(client, calls, |window, seen| {
             for at in 0..window.len() {
@@ -375,7 +376,7 @@ mod faulty {
         })
     }
 
-    /// A value of another type is taken for none.
+    /// Gives GET a nil in place of the error for a value of another type.
     pub fn takes_errors_for_nil(client: &Client, calls: &[Call]) -> Vec<Seen> {
         falsified(client, calls, |window, seen| {
             for (call, seen) in window.iter().zip(seen) {

@@ -1,4 +1,4 @@
-//! How the client comes to a server: passwords, protocols, kinds of address, servers that are not there yet.
+//! The client's connections to servers: passwords, protocols, kinds of address, servers that are not there yet.
 
 use sleeve::prelude::*;
 use sleeve::{Client, Config, Effect, ErrorKind};

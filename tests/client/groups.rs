@@ -29,12 +29,12 @@ fn text(entry: &Entry) -> String {
     fields.remove("do").expect("a field")
 }
 
-/// The next entry.
+/// Returns the next entry.
 fn next(consumer: &mut Consumer) -> Entry {
     consumer.iter().next().expect("more").expect("an entry")
 }
 
-/// How many entries are not acknowledged.
+/// Returns the number of entries that are not acknowledged.
 fn pending(client: &Client) -> usize {
     client.xpending_range::<Vec<sleeve::Value>>("jobs", "g", "-", "+", 100).wait().expect("XPENDING").len()
 }

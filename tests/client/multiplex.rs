@@ -1,8 +1,8 @@
-//! One connection, very many callers: every caller gets its own answer.
+//! Tests of one connection that very many callers share: every caller gets its own reply.
 //!
 //! 64 threads and 64 tasks send a million numbered ECHOs over one connection, each to a random database, and treat the
 //! replies in every way there is: wait, wait for no time at all, await, call back, forget, drop. Between them they ask in
-//! which database they are. No answer may be another's, and none that is waited for may be missing.
+//! which database they are. No caller may get another's reply, and every reply that is waited for must arrive.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ impl Dice {
     }
 }
 
-/// One caller's state: its requests without a reply yet.
+/// The state of a caller: its requests without a reply yet.
 struct Caller {
     databases: Arc<Vec<Db>>,
     tally: Arc<Tally>,

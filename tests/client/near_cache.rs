@@ -30,7 +30,7 @@ impl Place {
         Self { name: "the engine inside", client: connect(), other: connect(), _server: None }
     }
 
-    /// How many GETs the server has executed.
+    /// Returns the number of GETs that the server has executed.
     fn gets(&self) -> i64 {
         let info: String = self.other.cmd("INFO").arg("commandstats").send().wait().expect("figures");
         let line = info.lines().find(|line| line.starts_with("cmdstat_get:"));

@@ -133,7 +133,7 @@ fn told<T>(key: String, database: u32, result: &Result<T, Error>) -> Told {
     Told { key, database, effect }
 }
 
-/// One caller's endless work: windows of commands, each on a key of its own.
+/// A caller with endless work: windows of commands, each on a key of its own.
 struct Caller {
     client: Client,
     number: u64,
@@ -266,7 +266,7 @@ fn cuts_heal(kind: Kind) {
     verify(&Client::connect(&server.url()).unwrap(), &told);
 }
 
-/// One caller that waits for each command, and so reads its replies itself.
+/// Cuts the connection of one caller that waits for each command, and so reads its replies itself.
 #[test]
 fn cuts_heal_under_a_lone_caller() {
     let server = Server::start(Kind::Redis);

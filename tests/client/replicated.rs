@@ -17,7 +17,7 @@ use sleeve_tests::probe::{ask, wait_until};
 #[path = "../../crates/client/examples/wait_for_sync.rs"]
 mod wait_for_sync;
 
-/// A replica that follows.
+/// Starts a replica that follows.
 fn replica(kind: Kind, primary: &Server, arguments: &[&str]) -> Server {
     let replica = Server::start_with(kind, &[&["--enable-debug-command", "yes"], arguments].concat());
     follow(&replica, primary);

@@ -44,7 +44,7 @@ fn functions(client: &Client) -> Result<(), Error> {
     client.function_flush().wait()
 }
 
-/// Each way of taking a reply finds a script that the server does not know, and one that it knows.
+/// Takes replies in each way, of a script that the server does not know and of one that it knows.
 fn the_text_travels_when_the_digest_is_unknown(client: &Client) -> Result<(), Error> {
     let count = Script::new("return redis.call('incrby', KEYS[1], ARGV[1])");
     let forget = || client.script_flush().wait();

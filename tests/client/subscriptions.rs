@@ -104,7 +104,7 @@ fn messages_are_awaited_in_any_runtime() {
     });
 }
 
-/// The next of a stream, as the combinators of any library would ask for it.
+/// Returns the next item of a stream, as the combinators of any library would ask for it.
 async fn next<S: Stream + Unpin>(stream: &mut S) -> Option<S::Item> {
     poll_fn(|context| Pin::new(&mut *stream).poll_next(context)).await
 }
@@ -134,7 +134,7 @@ fn a_user_without_permission_to_subscribe_gets_an_error() {
     assert_eq!(error.kind(), sleeve::ErrorKind::Usage);
 }
 
-/// The channels that the server knows of, in order.
+/// Returns the channels that the server knows of, in order.
 fn channels(client: &Client) -> Vec<String> {
     let mut channels = client.pubsub_channels::<Vec<String>>().wait().expect("an answer");
     channels.sort();

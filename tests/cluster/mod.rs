@@ -196,7 +196,7 @@ fn a_primary_that_is_killed_is_replaced_and_the_others_callers_go_on() {
     });
 }
 
-/// How often a node has executed GET.
+/// Returns the number of times that a node has executed GET.
 fn reads(node: &Server) -> u64 {
     let answer = node.connect().command(&["INFO", "commandstats"]).unwrap();
     let stats = String::from_utf8_lossy(&answer).into_owned();

@@ -21,7 +21,7 @@ fn connect(cluster: &Cluster) -> Client {
     Client::connect_with(config.command_timeout(Some(PATIENCE))).expect("a cluster")
 }
 
-/// A key that each node owns, by the number of the node.
+/// Returns a key for each node that the node owns, in the order of the nodes.
 fn keys(cluster: &Cluster) -> Vec<String> {
     let node_of = |key: &String| usize::from(cluster.slot_of(key)) * 3 / usize::from(SLOTS);
     let key_of = |node| (0..).map(|number| format!("k{number}")).find(|key| node_of(key) == node);
@@ -51,7 +51,7 @@ fn until_kept(cached: &Cached, key: &str) -> Option<i64> {
     last
 }
 
-/// Whether all of these are read from the cache.
+/// Returns whether all of these keys are read from the cache.
 fn are_kept(cached: &Cached, keys: &[String]) -> bool {
     let misses = cached.stats().misses;
     keys.iter().for_each(|key| _ = read(cached, key));

@@ -18,17 +18,17 @@ use sleeve_tests::probe::ask;
 
 const TEST: &str = "cluster::partitions::nothing_is_lost_that_a_replica_has_while_the_network_is_cut";
 
-/// How many primaries there are, and how many replicas: server `n + SHARDS` is of the shard `n`.
+/// The number of primaries, and of replicas: server `n + SHARDS` is of the shard `n`.
 const SHARDS: usize = 3;
 
-/// After how long a silence a node counts as gone: longer than a busy machine has one wait, for a primary that is well and is
-/// replaced takes counts with it.
+/// The silence after which a node counts as failed. It is longer than a busy machine delays a process: if a healthy primary
+/// is replaced, counts are lost with it.
 const NODE_TIMEOUT_MS: &str = "3000";
 
 /// Callers on the majority's side that write to the shard that is cut.
 const CALLERS: usize = 2;
 
-/// How often a caller of other shards counts.
+/// The interval at which a caller of other shards counts.
 const INTERVAL: Duration = Duration::from_millis(2);
 
 fn config(url: &str) -> Config {
@@ -48,7 +48,7 @@ fn run_beside(job: &str) {
     remote_caller::run(&format!("{{{tag}}}"), |key| put(&client, key));
 }
 
-/// The primary of a shard, as its servers themselves say.
+/// Returns the primary of a shard, as its servers themselves say.
 fn primary_of(cluster: &Cluster, shard: usize) -> usize {
     let is_primary = |&node: &usize| info(&cluster.servers[node], "role") == "master";
     let mut found = None;
@@ -60,20 +60,20 @@ fn primary_of(cluster: &Cluster, shard: usize) -> usize {
     found.expect("just found")
 }
 
-/// The epoch of a shard's primary: another one is elected with a later one.
+/// Returns the epoch of a shard's primary: another one is elected with a later one.
 fn epoch_of(cluster: &Cluster, shard: usize) -> u64 {
     let says = ask(&mut cluster.servers[primary_of(cluster, shard)].connect(), &["CLUSTER", "INFO"]);
     let line = says.lines().find_map(|line| line.strip_prefix("cluster_my_epoch:"));
     line.and_then(|epoch| epoch.trim().parse().ok()).expect("an epoch")
 }
 
-/// Whether a node finds all slots served by nodes that are well.
+/// Returns whether a node finds all slots served by healthy nodes.
 fn is_whole(node: &Server) -> bool {
     let says = ask(&mut node.connect(), &["CLUSTER", "INFO"]);
     says.contains("cluster_state:ok") && says.contains(&format!("cluster_slots_ok:{}", sleeve_tests::cluster::SLOTS))
 }
 
-/// How long calls took: the time that 99 of 100 stay below, and the longest.
+/// Returns the durations of calls as text: the time that 99 of 100 stay below, and the longest.
 fn shown(mut times: Vec<Duration>) -> String {
     times.sort_unstable();
     let at = |part: usize| times.get((times.len() * part / 100).min(times.len().saturating_sub(1)));
@@ -82,7 +82,7 @@ fn shown(mut times: Vec<Duration>) -> String {
 
 /// The observations of a caller of the other shards.
 struct Counted {
-    /// When each call was due, and how long after that it was answered.
+    /// The time when each call was due, and the time from then to its reply.
     times: Vec<(Instant, Duration)>,
     /// Keys with a count that was smaller than the one before, or unknown.
     disturbed: BTreeSet<String>,
@@ -120,18 +120,18 @@ fn count_through(client: &Client, key: &str, stopped: &AtomicBool) {
     }
 }
 
-/// One cut: the nodes behind it, and the nodes outside.
+/// A cut of the network: the nodes behind it, and the nodes outside.
 struct Cut<'c> {
     cluster: &'c Cluster,
     round: usize,
-    /// Whether the replica is cut off with its primary.
+    /// True if the replica is cut off with its primary.
     is_whole: bool,
     old: usize,
     replica: usize,
     observer: usize,
     /// The hash tag that puts a key into the shard.
     tag: String,
-    /// The other shards, with a key in each and the epoch of its primary.
+    /// The other shards, each with a key and with the epoch of its primary.
     healthy: Vec<(usize, String, u64)>,
 }
 
@@ -154,7 +154,7 @@ impl<'c> Cut<'c> {
         format!("{{{}}}:{name}", self.tag)
     }
 
-    /// How long it takes from now until a caller of the shard is answered.
+    /// Returns the time from now until a caller of the shard gets a reply.
     fn answered(&self, client: &Client) -> Duration {
         let since = Instant::now();
         until("a caller is answered", || client.set(self.key("after"), 1).wait().is_ok());

@@ -16,13 +16,12 @@ const JOB: &str = "SLEEVE_CALLER_BESIDE";
 /// The prefix of keys that callers beside a server report, behind the text that the job names.
 const PREFIX: &str = "beside:";
 
-/// The job, where this process is such a caller.
+/// Returns the job of this process, if it is such a caller.
 pub fn job() -> Option<String> {
     std::env::var(JOB).ok()
 }
 
-/// The life of such a caller: writes for ever by this function, which says whether a key was acknowledged. The keys begin with
-/// these words.
+/// Runs such a caller: it writes for ever by `put`, which returns whether a key was acknowledged. The keys begin with `tag`.
 pub fn run(tag: &str, put: impl FnMut(&str) -> bool) {
     write(&format!("{tag}{PREFIX}{}", std::process::id()), put, |key| {
         println!("{}", key.as_deref().unwrap_or("-"));

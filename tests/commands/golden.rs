@@ -1,4 +1,5 @@
-//! Every golden transcript, against Redis, against Valkey or Redis 8 where Redis 7.0 lacks the option, and against Sleeve.
+//! Tests that play every golden transcript, against Redis, against Valkey or Redis 8 where Redis 7.0 lacks the option, and
+//! against Sleeve.
 //!
 //! `cargo xtask golden --record` (or `SLEEVE_RECORD=1` in the environment of this test) writes the replies of the three
 //! reference servers into `tests/commands/golden/` instead of comparing them. One server per test, transcripts one by one.
@@ -10,17 +11,17 @@ use sleeve_tests::transcript::play::{Tally, Target, play};
 use sleeve_tests::transcript::record::{files, read, record};
 use sleeve_tests::{Kind, Server};
 
-/// A server on which all transcripts can be played.
+/// Starts a server on which all transcripts can be played.
 fn start(kind: Kind, more: &[&str]) -> Server {
     Server::start_with(kind, &[&["--enable-debug-command", "yes"], more].concat())
 }
 
-/// Whether replies are written down instead of compared.
+/// Returns whether replies are recorded instead of compared.
 fn recording() -> bool {
     std::env::var_os("SLEEVE_RECORD").is_some()
 }
 
-/// The transcripts that `SLEEVE_GOLDEN` names (a part of the file name is enough), or all.
+/// Returns whether `SLEEVE_GOLDEN` names this transcript (a part of the file name is enough), or is not set.
 fn chosen(path: &Path) -> bool {
     let name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     std::env::var("SLEEVE_GOLDEN").map_or(true, |part| name.contains(&part))

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use sleeve_tests::transcript::frame::leaves;
 use sleeve_tests::{Connection, Kind, Server};
 
-/// The texts and numbers of a reply, in order.
+/// Returns the texts and numbers of a reply, in order.
 fn told(connection: &mut Connection, words: &[&str]) -> Vec<String> {
     let reply = connection.command(words).expect("a reply");
     leaves(&reply).into_iter().map(|leaf| String::from_utf8_lossy(&leaf).into_owned()).collect()
 }
 
-/// The pairs of a list behind this word, to the end of the reply.
+/// Returns the pairs of a list behind this word, to the end of the reply.
 fn pairs_behind(told: &[String], word: &str) -> BTreeMap<String, u64> {
     let place = told.iter().position(|text| text == word).expect("it is told");
     told[place + 1..].chunks(2).map(|pair| (pair[0].clone(), pair[1].parse().expect("a number"))).collect()

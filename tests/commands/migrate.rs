@@ -25,7 +25,7 @@ fn ask(connection: &mut Connection, line: &str) -> String {
     String::from_utf8_lossy(&connection.command(&words).expect("a reply")).into_owned()
 }
 
-/// Some keys of every type, small and large; their names.
+/// Writes some keys of every type, small and large; returns their names.
 fn fill(connection: &mut Connection) -> Vec<String> {
     let mut made: Vec<(&str, String)> = Vec::new();
     for (size, count) in [("small", 3), ("large", 3_000)] {

@@ -20,7 +20,7 @@ fn names(connection: &mut Connection, words: &[&str]) -> BTreeSet<String> {
     texts(connection, words).into_iter().collect()
 }
 
-/// Every command and subcommand that a server has.
+/// Returns the names of every command and subcommand of a server.
 fn all_names(connection: &mut Connection) -> BTreeSet<String> {
     names(connection, &["COMMAND", "LIST"])
 }
@@ -163,8 +163,8 @@ fn every_category_has_the_members_that_it_has_in_redis() {
 /// Commands that one list of rules is tried with.
 const COMMANDS_A_LIST: usize = 10;
 
-/// The commands that can be sent to both servers for the sake of the refusal alone: they wait for nothing, end nothing and
-/// change neither the connection nor the server.
+/// Returns whether a command can be sent to both servers just to see its refusal: it waits for nothing, ends nothing and
+/// changes neither the connection nor the server.
 fn is_harmless(row: &Row) -> bool {
     let about_data = row.flags.intersects(Flags::WRITE.or(Flags::READONLY)) || row.name.ends_with("publish");
     let heavy = row.flags.intersects(Flags::BLOCKING.or(Flags::ADMIN)) || row.runs_script() || row.name == "migrate";
@@ -250,7 +250,7 @@ const OF_CHANNELS: [&str; 6] = ["&ch1", "&k*", "allchannels", "resetchannels", "
 const OF_ALL: [&str; 8] =
     ["+@all", "-@all", "allcommands", "nocommands", "+select|0", "+nosuch", "+@nosuch", "clearselectors"];
 
-/// A list of rules that begins anew.
+/// Returns a list of rules that begins with a reset.
 fn rules(random: &mut Random, rows: &[&'static Row]) -> Vec<String> {
     let mut rules = vec!["reset".to_owned(), "on".to_owned(), "nopass".to_owned()];
     // Most lists would allow next to nothing.
@@ -281,7 +281,7 @@ fn rule(random: &mut Random, rows: &[&'static Row]) -> String {
     }
 }
 
-/// A request of this row with arguments that name keys and channels of which rules speak.
+/// Returns a request of this row with arguments that are keys and channels of the rules.
 fn request(random: &mut Random, row: &Row) -> Vec<String> {
     let mut words: Vec<String> = row.full_name.split('|').map(str::to_owned).collect();
     let least = usize::from(row.arity.unsigned_abs());

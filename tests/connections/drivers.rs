@@ -1,4 +1,5 @@
-//! Each driver of the option `io`: the promises to its clients. With `SLEEVE_IO` all other tests run over one of them.
+//! Tests of each driver of the option `io`: the promises to its clients. With `SLEEVE_IO` all other tests run over one of
+//! them.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -40,7 +41,8 @@ fn the_option_names_the_driver_and_only_those_that_there_are() {
     );
 }
 
-/// Each older word still names its driver: on the command line, in a configuration file, and for CONFIG SET and GET.
+/// Checks that each older word still names its driver: on the command line, in a configuration file, and for CONFIG SET and
+/// GET.
 #[test]
 fn the_older_words_of_the_drivers_and_of_the_busy_poll_are_accepted() {
     let shown = |name: &str, value: &str| format!("*2\r\n${}\r\n{name}\r\n${}\r\n{value}\r\n", name.len(), value.len());

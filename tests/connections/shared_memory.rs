@@ -31,7 +31,7 @@ fn shares(client: &Client) -> bool {
     client.client_info().wait().expect("it is there").contains(" rings=65536")
 }
 
-/// A number of INFO.
+/// Returns a number of INFO.
 fn info(server: &Server, field: &str) -> i64 {
     let info = server.connect().command(&["INFO"]).expect("it answers");
     let info = String::from_utf8_lossy(&info).into_owned();
@@ -39,7 +39,7 @@ fn info(server: &Server, field: &str) -> i64 {
     value.and_then(|value| value.trim().parse().ok()).unwrap_or_else(|| panic!("no {field} in {info}"))
 }
 
-/// How many pieces of shared memory the server has mapped.
+/// Returns the number of pieces of shared memory that the server has mapped.
 fn mapped(server: &Server) -> usize {
     let maps = std::fs::read_to_string(format!("/proc/{}/maps", info(server, "process_id"))).expect("it lives");
     maps.lines().filter(|line| line.contains("sleeve-rings")).count()
@@ -261,7 +261,7 @@ fn a_client_that_never_reads_is_closed_by_its_limit() {
 /// The variable that names the server of this test, in a process of its own.
 const URL: &str = "SLEEVE_TESTS_URL_OF_A_LOAD";
 
-/// Not a test: the client that [`a_client_that_is_killed_leaves_nothing_behind`] kills.
+/// Runs the client that [`a_client_that_is_killed_leaves_nothing_behind`] kills. It is no test.
 #[test]
 fn load_until_killed() {
     let Ok(url) = std::env::var(URL) else { return };

@@ -338,12 +338,12 @@ fn connect_at_the_prompt_keeps_tls_and_the_host_as_typed() {
     assert!(complaint.contains("Could not connect to Redis at No.Such Host:1: "), "{complaint}");
 }
 
-/// A file of those that OpenSSL has made for `sleeve-certificates`.
+/// Returns the path of a file that OpenSSL has made for the tests of `sleeve-certificates`.
 fn pem(name: &str) -> String {
     format!("{}/../crates/certificates/tests/pems/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A server with that certificate and key, which trusts one file, at the port that is returned.
+/// Starts a server with this certificate and key, which trusts one file; returns it with its port.
 fn serve_with([certificate, key, ca]: [&str; 3], more: &[&str]) -> (Server, u16) {
     let (port, files) = (free_port(), [certificate, key, ca].map(pem));
     let tls_port = port.to_string();

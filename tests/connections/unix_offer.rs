@@ -127,7 +127,7 @@ fn a_socket_that_cannot_be_reached_is_left_alone() {
     assert!(is_over_tcp(&info(&client)), "{}", info(&client));
 }
 
-/// Another process that listens at the server's path receives nothing from a client: no password, not a byte.
+/// Checks that another process that listens at the server's path receives nothing from a client: no password, not a byte.
 #[test]
 fn a_foreign_listener_at_the_socket_gets_no_request() {
     let server = serve(&[]);
@@ -144,7 +144,7 @@ fn a_foreign_listener_at_the_socket_gets_no_request() {
     assert!(is_over_tcp(&info(&client)), "{}", info(&client));
 }
 
-/// A server that greets well, and offers this as its Unix socket. Its port.
+/// Starts a server that replies to greetings, and offers the result of `offer` as its Unix socket. Returns its port.
 fn offering(offer: impl Fn() -> Vec<u8> + Send + Sync + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -241,7 +241,7 @@ fn an_offer_that_was_passed_on_is_known_by_its_addresses() {
     assert!(text_of(&mut admin, &["ACL", "LOG"]).starts_with("*0"), "nobody has tried to log in");
 }
 
-/// A connection, where the queue has room.
+/// Connects to the socket, if its queue has room.
 fn connect_now(path: &std::path::Path) -> Option<rustix::fd::OwnedFd> {
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::NONBLOCK, None).unwrap();

@@ -15,7 +15,7 @@ use crate::interop::rdb_files;
 use crate::persistence::replay::peer;
 use sleeve_tests::probe::{ask, digest, heir, info, wait_until};
 
-/// How a server's data is kept.
+/// The form in which a server's data is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Keeping {
     /// In a snapshot.
@@ -54,7 +54,7 @@ impl Keeping {
         }
     }
 
-    /// The file that a tool is given, of the data that this server keeps.
+    /// Returns the file that a check tool is given, with the data that this server keeps.
     fn file(self, server: &Server) -> PathBuf {
         let name = if self == Snapshot { "dump.rdb" } else { "appendonlydir/appendonly.aof.manifest" };
         server.folder().join(name)

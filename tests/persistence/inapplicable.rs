@@ -8,7 +8,7 @@ use sleeve_tests::probe::ask;
 
 use super::start;
 
-/// The path of the first increment of a server that was killed behind `SET text x`.
+/// Returns a server that was killed behind `SET text x`, and the path of its AOF's first increment.
 fn killed_with_log() -> (Server, PathBuf) {
     let mut server = start(&["--appendonly", "yes"]);
     assert_eq!(ask(&mut server.connect(), &["SET", "text", "x"]), "+OK\r\n");

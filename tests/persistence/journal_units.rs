@@ -1,4 +1,4 @@
-//! Every write command of the table leaves one unit in the journal.
+//! Tests that every write command of the table leaves one unit in the journal.
 //!
 //! Random words of each such row go to an embedded engine, by themselves, in transactions and in scripts, while keys and
 //! fields expire on the way. The appended bytes of a request must be one effect alone or several between MULTI and EXEC, with
@@ -79,7 +79,7 @@ impl Run {
         self.ask(&words("DEBUG DIGEST"))
     }
 
-    /// The names of the requests that were appended since the last look.
+    /// Returns the names of the requests that were appended since the last look.
     fn told(&mut self) -> Vec<String> {
         let mut bytes = Vec::new();
         self.reader.read(&mut bytes);
@@ -92,7 +92,7 @@ fn words(line: &str) -> Words {
     line.split(' ').map(|word| word.as_bytes().to_vec()).collect()
 }
 
-/// Whether requests are one piece: SELECT or not, then a single effect, or several between MULTI and EXEC.
+/// Returns whether requests are one piece: SELECT or not, then a single effect, or several between MULTI and EXEC.
 fn is_one_piece(names: &[String]) -> bool {
     let piece = if names.first().is_some_and(|name| name == "SELECT") { &names[1..] } else { names };
     let is_frame = |name: &String| ["SELECT", "MULTI", "EXEC"].contains(&name.as_str());

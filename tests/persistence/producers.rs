@@ -107,7 +107,7 @@ fn follow(replica: &Server, primary: &Server) {
     assert_eq!(say(&mut replica.connect(), &line), "+OK\r\n");
 }
 
-/// Whether a server knows producers.
+/// Returns whether a server knows producers.
 fn knows_producers(server: &Server) -> bool {
     let told = server.connect().command(&["COMMAND", "INFO", "XCFGSET"]);
     told.is_ok_and(|told| !leaves(&told).is_empty())

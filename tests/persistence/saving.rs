@@ -164,7 +164,7 @@ fn a_base_in_requests_keeps_pending_and_deleted_entries() {
     assert_eq!(questions(&mut server.connect()), before);
 }
 
-/// A line of a reply.
+/// Returns a line of a reply.
 fn full_line(reply: &str, place: usize) -> &str {
     reply.split("\r\n").nth(place).unwrap_or_default()
 }

@@ -25,13 +25,13 @@ const WRITERS: u64 = 3;
 /// Clients that read on the replica.
 const READERS: u64 = 2;
 
-/// How many histories are looked at together.
+/// The number of histories that are checked together.
 const HISTORIES: u64 = 1_000;
 
 /// Calls in a history that change something.
 const WRITES: u64 = 20;
 
-/// After how many histories the link is cut.
+/// The number of histories after which the link is cut.
 const CUT_EVERY: u64 = 400;
 
 /// The maximum number of reads that a reader notes in one history.
@@ -51,7 +51,7 @@ const SCRIPT: &str = "local replies, at = {}, 1 while ARGV[at] do local words = 
 /// Commands with their keys, done at one instant.
 type Commands = Vec<(usize, Command)>;
 
-/// In which way they are sent.
+/// The form in which reads are sent.
 #[derive(Debug, Clone, Copy)]
 enum Form {
     Single,
@@ -129,7 +129,7 @@ impl Client<'_> {
     }
 }
 
-/// The elements of an array, as they came; none where it is an error.
+/// Returns the elements of an array, as they came; none if the reply is an error.
 fn array(reply: Option<Vec<u8>>) -> Vec<Vec<u8>> {
     let reply = reply.unwrap_or_default();
     children(&reply).unwrap_or_default().into_iter().map(<[u8]>::to_vec).collect()
@@ -139,7 +139,7 @@ fn database(key: usize) -> usize {
     key / (KEYS / DATABASES)
 }
 
-/// A change to one of the keys. `unique` is a number that no other has.
+/// Returns a change to one of the keys. `unique` is a number that no other change has.
 fn change(random: &mut Random, unique: u64) -> (usize, Command) {
     let (key, unique) = (random.below(KEYS), unique.cast_signed());
     let command = match (key % 3, random.below(4)) {
@@ -177,13 +177,13 @@ fn write(mut client: Client<'_>, (count, cuts): (u64, bool)) -> Vec<(u64, Call)>
     }
 }
 
-/// How far a reader has followed the replica.
+/// The position of a reader in the order of the histories.
 #[derive(Debug)]
 struct Place {
     history: u64,
     /// The number of noted reads of that history.
     reads: usize,
-    /// How many histories further it looks now and then, to see whether the replica has come there.
+    /// The number of histories by which the reader now and then looks ahead, to see whether the replica has come that far.
     stride: u64,
 }
 
@@ -254,7 +254,7 @@ fn histories(kind: Kind, name: u64, count: u64) -> Vec<Vec<Call>> {
     histories
 }
 
-/// Whether the replica has shown more than one state.
+/// Returns whether the replica has shown more than one state.
 fn is_seen_changing(history: &[Call]) -> bool {
     let whole: Vec<&Call> = history.iter().filter(|call| call.on_replica && call.commands.len() == KEYS).collect();
     whole.iter().any(|call| call.replies != whole[0].replies)

@@ -26,7 +26,7 @@ const OPTIONS: [&str; 8] = [
 
 const ALL: [Kind; 4] = [Kind::Sleeve, Kind::Redis, Kind::Redis8, Kind::Valkey];
 
-/// How a server is told to end.
+/// The way in which a server is told to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stop {
     /// SHUTDOWN SAVE
@@ -47,12 +47,12 @@ impl Stop {
     }
 }
 
-/// A server that begins to send its data at once.
+/// Starts a primary that sends its data at once.
 pub fn primary(kind: Kind, more: &[&str]) -> Server {
     Server::start_with(kind, &[&OPTIONS[..], more].concat())
 }
 
-/// One that follows another.
+/// Starts a replica of a server.
 pub fn replica(kind: Kind, of: &Server, more: &[&str]) -> Server {
     let port = of.port().to_string();
     primary(kind, &[&["--replicaof", "127.0.0.1", &port], more].concat())
@@ -97,7 +97,7 @@ fn write(server: &Server, database: &str, times: usize) {
     }
 }
 
-/// How often a primary has given all data, and how often a replica could go on.
+/// Returns the number of full syncs and of partial syncs of a primary.
 fn syncs(primary: &Server) -> [String; 2] {
     ["sync_full", "sync_partial_ok"].map(|name| info(primary, name))
 }

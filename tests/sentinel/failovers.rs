@@ -14,21 +14,21 @@ use sleeve_tests::{Stops, soak};
 /// Callers that write.
 const WRITERS: usize = 3;
 
-/// How long a writer waits for an answer before it looks for another primary.
+/// The time that a writer waits for a reply before it looks for another primary.
 const SILENCE_MAX: Duration = Duration::from_millis(500);
 
 /// The silence after which a primary counts as gone: longer than a busy machine delays a server, because a live one is not to
 /// be replaced here.
 pub const SILENCE_MS: u32 = 2_000;
 
-/// A line of INFO replication; none where the server does not answer.
+/// Returns a line of INFO replication; none if the server does not answer.
 fn info(server: &Server, name: &str) -> Option<String> {
     let text = server.try_connect().and_then(|mut connection| connection.command(&["INFO", "replication"])).ok()?;
     let text = String::from_utf8_lossy(&text).into_owned();
     text.lines().find_map(|line| line.strip_prefix(&format!("{name}:"))).map(str::to_owned)
 }
 
-/// Whether a server follows the one with this port.
+/// Returns whether a server follows the one with this port.
 pub fn follows(server: &Server, primary: u16) -> bool {
     let is = |name: &str, value: &str| info(server, name).as_deref() == Some(value);
     is("master_port", &primary.to_string()) && is("master_link_status", "up")
@@ -45,7 +45,7 @@ pub fn make_follow(server: &Server, primary: &Server) {
     });
 }
 
-/// Where the primary is, as the first Sentinel says.
+/// Returns the address of the primary, as the first Sentinel says.
 fn primary_of(sentinel: SocketAddr) -> Option<SocketAddr> {
     let mut connection = Connection::open(sentinel).ok()?;
     let answer = connection.command(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE]).ok()?;

@@ -26,7 +26,7 @@ use sleeve_tests::{Connection, Kind, Server};
 
 const SERVICE: &str = "shop";
 
-/// How long callers may take to go on after the Sentinels' own switch.
+/// The time that callers may take to go on after the Sentinels' own switch.
 const RECOVERY_MAX: Duration = Duration::from_secs(2);
 
 /// The time limit of every other wait. Only a defect gets near it.
@@ -68,7 +68,7 @@ impl Sentinel {
         answer.map_or(String::new(), |reply| String::from_utf8_lossy(&reply).into_owned())
     }
 
-    /// The port of the primary, as it says.
+    /// Returns the port of the primary, as the Sentinel says.
     fn primary(&self) -> Option<u16> {
         let answer = self.ask(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", SERVICE]);
         answer.trim_end().rsplit("\r\n").next()?.parse().ok()
@@ -153,7 +153,7 @@ impl House {
         Self { servers, sentinels }
     }
 
-    /// A client that is told of so many Sentinels.
+    /// Returns a client that knows so many Sentinels.
     fn client(&self, sentinels: usize) -> Client {
         let hosts: Vec<_> = self.sentinels.iter().take(sentinels).map(|one| one.address.to_string()).collect();
         Client::connect(&format!("redis+sentinel://{}/{SERVICE}", hosts.join(","))).expect("a primary")
@@ -304,7 +304,7 @@ fn a_failover_that_was_asked_for_moves_every_kind_of_connection() {
     compare(&callers.stop(), &client);
 }
 
-/// How often a server has executed GET.
+/// Returns the number of times that a server has executed GET.
 fn reads(server: &Server) -> u64 {
     let answer = server.connect().command(&["INFO", "commandstats"]).expect("an answer");
     let stats = String::from_utf8_lossy(&answer).into_owned();

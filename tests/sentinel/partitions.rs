@@ -18,12 +18,12 @@ const TEST: &str = "sentinel::partitions::no_write_is_lost_that_enough_replicas_
 /// Callers on the Sentinels' side.
 const CALLERS: usize = 3;
 
-/// Whether so many replicas have this key.
+/// Writes a key; returns whether so many replicas have it.
 fn put(client: &Client, key: &str, replicas: usize) -> bool {
     client.set(key, 1).replicated(replicas).wait().is_ok()
 }
 
-/// A caller on the primary's node that waits for so many replicas.
+/// Starts a caller on the primary's node that waits for so many replicas.
 fn beside(network: &Network, node: usize, server: &Server, replicas: usize) -> Beside {
     Beside::start(network, node, TEST, &format!("{}?command_timeout=200ms {replicas}", server.url()))
 }

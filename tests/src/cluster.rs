@@ -10,10 +10,10 @@ use crate::network::Network;
 use crate::server::free_port;
 use crate::{Connection, Kind, Server};
 
-/// How many slots a cluster has.
+/// The number of slots of a cluster.
 pub const SLOTS: u16 = 16_384;
 
-/// How long a cluster may take for anything. Only a broken one gets near it.
+/// The timeout of every step of a cluster. Only a broken cluster gets near it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Servers that share the keys: the primaries first, in the order of their slots, then the replicas of each in turn.
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Cluster {
     /// The nodes.
     pub servers: Vec<Server>,
-    /// How many of them own slots at first.
+    /// The number of them that own slots at first.
     pub primaries: usize,
 }
 
@@ -131,18 +131,18 @@ impl Cluster {
         });
     }
 
-    /// The name of a node among the nodes.
+    /// Returns the name by which the nodes know a node.
     pub fn id(&self, number: usize) -> String {
         text(&ask(&self.servers[number], &["CLUSTER", "MYID"])).concat()
     }
 
-    /// All nodes as a URL of the client.
+    /// Returns the addresses of all nodes as a URL of the client.
     pub fn url(&self) -> String {
         let places: Vec<String> = self.servers.iter().map(|server| server.address().to_string()).collect();
         format!("redis+cluster://{}", places.join(","))
     }
 
-    /// The slot of a key, as the nodes compute it.
+    /// Returns the slot of a key, as the nodes compute it.
     pub fn slot_of(&self, key: &str) -> u16 {
         let answer = ask(&self.servers[0], &["CLUSTER", "KEYSLOT", key]);
         answer.trim_end().trim_start_matches(':').parse().expect("a slot")
@@ -172,7 +172,7 @@ impl Cluster {
         }
     }
 
-    /// How often a node has answered with an error of this code.
+    /// Returns the number of errors with this code that a node has returned.
     pub fn errors(&self, number: usize, code: &str) -> u64 {
         let errors = info(&self.servers[number], "errorstats");
         let line = errors.lines().find_map(|line| line.strip_prefix(&format!("errorstat_{code}:count=")));
@@ -188,14 +188,14 @@ fn ask(node: &Server, words: &[&str]) -> String {
     try_ask(node, words).unwrap_or_else(|| panic!("{} does not answer {words:?}: {}", node.port(), node.log()))
 }
 
-/// The answer of a node that runs.
+/// Returns the answer of a node that runs.
 fn try_ask(node: &Server, words: &[&str]) -> Option<String> {
     let mut connection: Connection = node.try_connect().ok()?;
     let answer = connection.command(words).ok()?;
     Some(String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// The strings of an answer.
+/// Returns the strings of an answer.
 fn text(answer: &str) -> Vec<String> {
     let shown = |frame: Frame<'_>| match frame {
         Frame::Bulk(text) | Frame::Simple(text) => String::from_utf8_lossy(text).into_owned(),

@@ -12,14 +12,14 @@ use sleeve_wire::frame::Scanner;
 /// A reply that is not here after this time is an error, in seconds: a test must end even if a server hangs.
 const REPLY_SECONDS_MAX: u64 = 60;
 
-/// One connection to a server under test.
+/// A connection to a server under test.
 #[derive(Debug)]
 pub struct Connection {
     stream: TcpStream,
     received: Vec<u8>,
-    /// How much of `received` has been given out.
+    /// The number of bytes of `received` that have been given out.
     taken: usize,
-    /// How far the reply that comes next has been looked through.
+    /// The state of the search for the end of the next reply.
     scanner: Scanner,
 }
 
@@ -68,7 +68,7 @@ impl Connection {
         }
     }
 
-    /// The next whole reply, if one is complete within `limit`; used to show that nothing comes.
+    /// Returns the next whole reply, if one is complete within `limit`; used to show that nothing comes.
     ///
     /// # Errors
     /// As [`Connection::reply`].
@@ -100,7 +100,7 @@ impl Connection {
         }
     }
 
-    /// The socket itself, for a test that needs to shut one direction or read its address.
+    /// Returns the socket itself, for a test that needs to shut one direction or read its address.
     pub fn stream(&self) -> &TcpStream {
         &self.stream
     }
@@ -117,7 +117,7 @@ impl Connection {
     }
 }
 
-/// A request of these arguments in the form that every client sends.
+/// Returns a request of these arguments in the form that every client sends.
 pub fn request<A: AsRef<[u8]>>(arguments: &[A]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", arguments.len()).into_bytes();
     for argument in arguments {

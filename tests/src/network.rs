@@ -91,7 +91,7 @@ impl Place {
         self.host
     }
 
-    /// A command that runs there; its process id is the program's own.
+    /// Returns a command that runs on the node; its process id is the program's own.
     pub fn command(self, program: &Path) -> Command {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net=/proc/{}/ns/net", self.keeper)).arg("--").arg(program);
@@ -136,7 +136,7 @@ impl Network {
         Network { nodes: (0..nodes).map(node).collect() }
     }
 
-    /// Where the processes of a node run.
+    /// Returns the place where the processes of a node run.
     pub fn place(&self, node: usize) -> Place {
         self.nodes[node].place
     }

@@ -15,7 +15,7 @@ impl Random {
         Random { state: seed }
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub fn bits(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;
@@ -24,12 +24,12 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`, which must not be 0. The bias of the remainder does not matter to a test.
+    /// Returns a number below `bound`, which must not be 0. The bias of the remainder does not matter to a test.
     pub fn below(&mut self, bound: usize) -> usize {
         usize::try_from(self.bits() >> 16).unwrap_or(0) % bound
     }
 
-    /// A number from `low` to `high`, both included.
+    /// Returns a number from `low` to `high`, both included.
     pub fn between(&mut self, low: i64, high: i64) -> i64 {
         let width = high.abs_diff(low).saturating_add(1);
         low.wrapping_add((self.bits() % width).cast_signed())
@@ -40,7 +40,7 @@ impl Random {
         self.below(times) == 0
     }
 
-    /// One of `choices`, which must not be empty.
+    /// Returns one of `choices`, which must not be empty.
     pub fn pick<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[self.below(choices.len())]
     }

@@ -16,10 +16,10 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// A way to the server with this address.
+    /// Starts a relay to the server with this address.
     ///
     /// # Panics
-    /// When there is no port for it.
+    /// If there is no port for it.
     pub fn start(server: SocketAddr, pass: impl Fn(&TcpStream, &TcpStream) + Send + Sync + 'static) -> Relay {
         let there = |mut from: &TcpStream, mut to: &TcpStream| _ = io::copy(&mut from, &mut to);
         Relay::start_both(server, there, pass)
@@ -49,7 +49,7 @@ impl Relay {
 /// Bytes of the server's that wait here.
 const RECEIVE_BUFFER: usize = 256 * 1024;
 
-/// An error: the server is gone.
+/// Accepts connections for ever; returns an error only, when the server is gone.
 fn run<T, B>(listener: &TcpListener, server: SocketAddr, there: &Arc<T>, back: &Arc<B>) -> io::Result<()>
 where
     T: Fn(&TcpStream, &TcpStream) + Send + Sync + 'static,

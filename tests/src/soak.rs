@@ -1,4 +1,4 @@
-//! How long a test is that also exists in a long form: short by itself, as long as `cargo xtask soak` says otherwise.
+//! The length of a test that also exists in a long form: short by default, and as long as `cargo xtask soak` says.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ pub const MINUTES: &str = "SLEEVE_SOAK_MINUTES";
 /// The variable that says how much a test does: commands, histories, dumps.
 pub const COUNT: &str = "SLEEVE_SOAK_COUNT";
 
-/// How long to work on each configuration: `short`, unless a soak asks for minutes.
+/// Returns the time to work on each configuration: `short`, unless a soak asks for minutes.
 pub fn duration(short: Duration) -> Duration {
     number(MINUTES).map_or(short, |minutes| Duration::from_secs(minutes * 60))
 }
 
-/// How much to do: `short`, unless a soak asks for another count.
+/// Returns the number of units of work: `short`, unless a soak asks for another count.
 pub fn count(short: usize) -> usize {
     number(COUNT).and_then(|count| usize::try_from(count).ok()).unwrap_or(short)
 }
 
-/// The number that a variable holds, if it is set.
+/// Returns the number that a variable holds, if it is set.
 ///
 /// # Panics
 /// When it holds something else: a soak that is shorter than it was meant to be shows nothing.

@@ -1,8 +1,8 @@
-//! Whether bytes are exactly one reply, to the letter.
+//! The check that bytes are exactly one well-formed reply.
 //!
 //! Clients forgive much, and so do the scanners that cut replies. This walks over a reply without forgiving: lengths and
-//! integers in their one form, no stray line ends, nothing missing and nothing left over, and no type of RESP3 where the
-//! peer has not asked for it. It does not recurse. Any thread may call it.
+//! integers in their one form, no stray line ends, nothing missing and nothing left over, and no type of RESP3 where the peer
+//! has not asked for it. It does not recurse. Any thread may call it.
 
 /// Returns the fault of a reply; none if it is well-formed.
 pub fn flaw(bytes: &[u8], resp3: bool) -> Option<String> {
@@ -56,12 +56,12 @@ fn said(what: &str, bytes: &[u8]) -> Option<String> {
     Some(format!("{what}: {}", bytes[..bytes.len().min(200)].escape_ascii()))
 }
 
-/// A length; `Some(None)` for the one that stands for null.
+/// Returns a length; `Some(None)` for the length that stands for null.
 fn size(text: &[u8]) -> Option<Option<u64>> {
     if text == b"-1" { Some(None) } else { canonical(text).map(Some) }
 }
 
-/// A number in the one form in which it is written.
+/// Returns a number, if it is written in its one valid form.
 fn canonical<N: std::str::FromStr + ToString>(text: &[u8]) -> Option<N> {
     let text = std::str::from_utf8(text).ok()?;
     text.parse().ok().filter(|number: &N| number.to_string() == text)

@@ -13,7 +13,7 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, netlink, recv
 /// The message that asks for, and answers with, one socket (`SOCK_DIAG_BY_FAMILY`).
 const BY_FAMILY: u16 = 20;
 
-/// Where in the answer the length of the receive queue stands: after the two headers and the socket's ends.
+/// The offset of the receive queue's length in the answer: after the two headers and the socket's ends.
 const QUEUE_AT: usize = 72;
 
 /// A line to the kernel.

@@ -14,7 +14,7 @@ use syn::visit::{self, Visit};
 pub struct Circle {
     /// The files' names, joined, for the ratchet.
     pub name: String,
-    /// How many.
+    /// The number of files.
     pub files: usize,
     /// The arrows inside.
     pub description: String,
@@ -57,7 +57,7 @@ pub fn arrows_of(tree: &Tree, unit: &Unit) -> Arrows {
 struct Paths {
     /// The module of the code being read; inline modules are pushed on the way.
     module: Vec<String>,
-    /// Where each imported name comes from.
+    /// The path from which each imported name comes.
     imports: BTreeMap<String, Vec<String>>,
     /// `pub use`: the name (`*` for everything) and where it comes from.
     handed_on: Vec<(String, Vec<String>)>,

@@ -168,7 +168,7 @@ impl<'ast> Visit<'ast> for HashTables {
     }
 }
 
-/// Whether a hash table is part of a type.
+/// True if a type contains a hash table.
 struct Mention(bool);
 
 impl<'ast> Visit<'ast> for Mention {

@@ -56,7 +56,7 @@ const TABLE_FUNCTIONS: &[&str] = &["crates/server/src/commands/mod.rs#run"];
 /// Names that do not describe their contents.
 const BANNED_NAMES: &[&str] = &["util", "utils", "common", "helper", "helpers", "misc"];
 
-/// Which crate of the workspace may name which: the arrows of ARCHITECTURE.md.
+/// The crates of the workspace that each crate may name: the arrows of ARCHITECTURE.md.
 const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("crates/wire", &[]),
     ("crates/rings", &[]),

@@ -1,7 +1,7 @@
-//! Where production code would panic on a value that it was given.
+//! The places where production code would panic on a value that it was given.
 //!
-//! `.unwrap()` is nowhere allowed outside tests: it gives no reason. `.expect("why")`, `panic!` and
-//! `unreachable!("why")` state our own fault and are allowed, but not in the rooms through which foreign bytes travel.
+//! `.unwrap()` is nowhere allowed outside tests: it gives no reason. `.expect("why")`, `panic!` and `unreachable!("why")`
+//! state our own fault and are allowed, but not in the rooms through which foreign bytes travel.
 
 use crate::source::{Source, is_test_only};
 use syn::spanned::Spanned;
@@ -10,7 +10,7 @@ use syn::visit::{self, Visit};
 /// Programs that the project runs for itself: a panic there stops a chore, not a server.
 const CHORES: &[&str] = &["tests/", "xtask/", "fuzz/", "crates/cli/src/"];
 
-/// Where a request, a reply or a configuration file is taken apart.
+/// The files that take a request, a reply or a configuration file apart.
 const FOREIGN: &[&str] = &[
     "crates/wire/src/",
     "crates/disk/src/format/",
@@ -30,7 +30,7 @@ const FOREIGN: &[&str] = &[
     "crates/client/src/values",
 ];
 
-/// One place that panics.
+/// A place that panics.
 pub struct Place {
     /// The line, from 1.
     pub line: usize,

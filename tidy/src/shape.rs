@@ -98,7 +98,7 @@ impl<'ast> Visit<'ast> for Types {
     }
 }
 
-/// The production files of `crates/`, each with its types.
+/// Returns the production files of `crates/`, each with its types.
 fn production(tree: &Tree) -> Vec<(&Source, Types)> {
     let is_production = |source: &&Source| {
         let path = source.path.as_str();
@@ -137,13 +137,13 @@ fn homes(tree: &Tree) -> BTreeMap<String, BTreeSet<String>> {
     homes
 }
 
-/// The definition that shares the longest path with a file.
+/// Returns the definition that shares the longest path with a file.
 fn nearest<'a>(definitions: &[&'a str], file: &str) -> Option<&'a str> {
     let shared = |path: &str| path.bytes().zip(file.bytes()).take_while(|(one, other)| one == other).count();
     definitions.iter().copied().max_by_key(|path| (*path == file, shared(path)))
 }
 
-/// The folders of these files. `name.rs` beside a folder `name/` with another home counts as part of that folder.
+/// Returns the folders of these files. `name.rs` beside a folder `name/` with another home counts as part of that folder.
 fn folders(files: &BTreeSet<String>) -> BTreeSet<&str> {
     let parent = |path: &'_ str| path.rfind('/').unwrap_or(0);
     let parents: BTreeSet<&str> = files.iter().map(|path| &path[..parent(path)]).collect();
@@ -154,7 +154,7 @@ fn folders(files: &BTreeSet<String>) -> BTreeSet<&str> {
     files.iter().map(|path| &path[..folder(path)]).collect()
 }
 
-/// The name of a file's crate.
+/// Returns the name of a file's crate.
 fn crate_of(source: &Source) -> &str {
     source.path.split('/').nth(1).unwrap_or_default()
 }

@@ -15,7 +15,7 @@ const SKIPPED: &[&str] = &["target", ".git", ".peers", "corpus", "artifacts", "n
 const TEXT_ENDINGS: &[&str] =
     &["rs", "md", "toml", "txt", "sh", "json", "py", "js", "mjs", "go", "java", "xml", "conf"];
 
-/// One Rust file.
+/// A Rust file.
 pub struct Source {
     /// From the workspace's root, with `/`.
     pub path: String,
@@ -40,11 +40,11 @@ pub struct Unit {
     pub modules: BTreeMap<Vec<String>, String>,
 }
 
-/// All of the workspace.
+/// The files of the workspace.
 pub struct Tree {
-    /// Every Rust file, by path.
+    /// The Rust files, by path.
     pub sources: Vec<Source>,
-    /// Every library or program.
+    /// The libraries and programs.
     pub units: Vec<Unit>,
     reached: BTreeSet<String>,
 }

@@ -11,10 +11,10 @@ use crate::steps::{Count, Steps, build_sleeve, output_of};
 use crate::tools;
 use sleeve_tests::{Kind, Server, Settings};
 
-/// How long one program may take. Only one that hangs gets near it.
+/// The timeout of one program, in seconds. Only a program that hangs gets near it.
 const SECONDS_MAX: &str = "180";
 
-/// Which server the clients talk to.
+/// The server that the clients use.
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// The server

@@ -13,10 +13,10 @@ use crate::steps::{Count, cargo, is_installed, output_of, target_folder};
 use crate::{peers, steps};
 use sleeve_tests::server::workspace_root;
 
-/// How much more than its recorded figure a benchmark may take: allocators and C libraries differ a little.
+/// The share by which a benchmark may exceed its recorded figure: allocators and C libraries differ a little.
 const MARGIN: f64 = 0.03;
 
-/// How much less it takes when its record is said to be too high.
+/// The share below the recorded figure from which on the record is reported as too high.
 const SLACK: f64 = 0.05;
 
 /// The record.
@@ -31,7 +31,7 @@ Examples:
   cargo xtask counts --record    count, and record what was counted
 ";
 
-/// Whether to judge or to record.
+/// The choice between comparing and recording.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
@@ -196,7 +196,7 @@ fn callgrind(dumps: &Path, program: &PathBuf) -> Command {
     command
 }
 
-/// The instructions of one file of callgrind's.
+/// Returns the instructions of one file of callgrind's.
 fn total(dump: &str) -> Option<f64> {
     let line = dump.lines().find_map(|line| line.strip_prefix("summary: "))?;
     line.trim().parse().ok().filter(|total| *total > 0.0)

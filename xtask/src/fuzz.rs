@@ -9,7 +9,7 @@ use std::process::Command;
 use crate::steps::{Steps, output_of, run as run_program};
 use sleeve_tests::server::workspace_root;
 
-/// Every target, by the name of its file in `fuzz/targets/`.
+/// The targets, by the names of their files in `fuzz/targets/`.
 const TARGETS: [&str; 12] = [
     "request",
     "inline",
@@ -41,7 +41,7 @@ Examples:
   cargo xtask fuzz reply 0 FILE     one input, such as one of fuzz/artifacts/
 ";
 
-/// Which target, how long.
+/// The target, and the time for it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
@@ -118,7 +118,7 @@ fn fuzz(target: &str, host: &str, options: &Options) -> Result<Command, String> 
     Ok(command)
 }
 
-/// The triple that nightly builds for.
+/// Returns the triple that nightly builds for.
 fn host() -> Result<String, String> {
     let mut command = Command::new("rustc");
     command.env_remove("RUSTUP_TOOLCHAIN").args(["+nightly", "--version", "--verbose"]);

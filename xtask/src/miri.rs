@@ -11,10 +11,10 @@ use std::process::Command;
 use crate::steps::{Count, Steps, output_of, run_tests};
 use sleeve_tests::server::workspace_root;
 
-/// How Miri judges.
+/// The flags of Miri.
 const FLAGS: &str = "-Zmiri-tree-borrows -Zmiri-permissive-provenance -Zmiri-disable-isolation -Zmiri-ignore-leaks";
 
-/// One run of `cargo miri test`.
+/// A run of `cargo miri test`.
 struct Run {
     name: &'static str,
     words: &'static [&'static str],
@@ -36,7 +36,7 @@ const RUNS: &[Run] = &[
     Run { name: "wire", words: &["--package", "sleeve-wire", "--lib"], short: &[] },
 ];
 
-/// All runs.
+/// Does all runs.
 ///
 /// # Errors
 /// When Miri is missing, with the line that installs it; an empty text when a test failed.

@@ -25,7 +25,7 @@ pub struct Options {
     fast: bool,
 }
 
-/// Where completions of a shell go, and the name of the shell.
+/// The path of each shell's completions, and the name of the shell.
 const COMPLETIONS: [(&str, &str); 3] = [
     ("bash", "usr/share/bash-completion/completions/sleeve"),
     ("zsh", "usr/share/zsh/vendor-completions/_sleeve"),
@@ -44,7 +44,7 @@ const FILES: [(&str, &str); 8] = [
     ("CHANGELOG.md", "usr/share/doc/sleeve/changelog"),
 ];
 
-/// Where documents go.
+/// The folder of the documents.
 const DOCUMENTS: &str = "usr/share/doc/sleeve";
 
 /// Scripts that run when it is installed and removed.
@@ -150,7 +150,7 @@ fn assemble(binary: &Path, root: &Path, folder: &Path, is_fast: bool) -> Result<
     Ok(package)
 }
 
-/// The documents that are more than files of the repository.
+/// Writes the documents: files of the repository, and those that are made of them.
 fn documents(root: &Path, version: &str) -> Result<(), String> {
     let repository = repository();
     let folder = root.join(DOCUMENTS);

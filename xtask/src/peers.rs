@@ -99,7 +99,7 @@ pub fn set_up() -> Result<Peers, String> {
     Ok(peers)
 }
 
-/// The servers alone, for chores that need no client library.
+/// Sets up the servers alone, for chores that need no client library.
 ///
 /// # Errors
 /// As [`set_up`].
@@ -112,7 +112,7 @@ fn version_of(kind: Kind) -> Result<String, String> {
     version_at(&kind.binary()?)
 }
 
-/// The version and the allocator of a server's binary, such as `7.0.15 with jemalloc-5.3.0`.
+/// Returns the version and the allocator of a server's binary, such as `7.0.15 with jemalloc-5.3.0`.
 ///
 /// # Errors
 /// When it does not run.
@@ -135,7 +135,7 @@ fn set_up_redis() -> Result<(), String> {
     apt_get_install(&["redis-server", "redis-tools"])
 }
 
-/// The private Python with Valkey, redis-py and the frameworks in it.
+/// Sets up the private Python with Valkey, redis-py and the frameworks in it.
 fn set_up_python() -> Result<(), String> {
     let folder = peers_folder().join("venv");
     let python = folder.join("bin/python");
@@ -272,7 +272,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), String> {
     copied.map(drop).map_err(|error| format!("cannot copy {}: {error}", from.display()))
 }
 
-/// Whether the last installation was made from just this list.
+/// Returns whether the last installation was made from just this list.
 fn is_fresh(list: &Path, mark: &Path) -> bool {
     matches!((std::fs::read(list), std::fs::read(mark)), (Ok(list), Ok(mark)) if list == mark)
 }

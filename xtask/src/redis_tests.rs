@@ -92,7 +92,7 @@ struct Report {
     files: Vec<FileReport>,
 }
 
-/// One file of the suite.
+/// A file of the suite.
 #[derive(Debug)]
 struct FileReport {
     name: String,

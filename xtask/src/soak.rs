@@ -11,7 +11,7 @@ use sleeve_tests::soak::{COUNT, MINUTES};
 use crate::steps::{Count, Steps, build_sleeve, run_tests};
 use crate::verify::{PROFILE, tests};
 
-/// One soak.
+/// A test in its long form.
 struct Soak {
     name: &'static str,
     /// The property that it shows when it passes.
@@ -24,7 +24,7 @@ struct Soak {
     env: &'static [(&'static str, &'static str)],
 }
 
-/// How the length of a soak is measured.
+/// The unit in which the length of a soak is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Size {
     /// In minutes of work, for each of the configurations that it goes through.
@@ -232,7 +232,7 @@ const SOAKS: &[Soak] = &[
     },
 ];
 
-/// Which soaks, and how long.
+/// The soaks to run, and their length.
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// The soaks to run, or `all`; without a name they are listed
@@ -288,7 +288,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     steps.close()
 }
 
-/// The soaks that the options name, each with its size.
+/// Returns the soaks that the options name, each with its size.
 fn choose(options: &Options) -> Result<Vec<(&'static Soak, Size)>, String> {
     let is_all = options.names.iter().any(|name| name == "all");
     if let Some(name) = options.names.iter().find(|&name| name != "all" && SOAKS.iter().all(|soak| soak.name != name)) {

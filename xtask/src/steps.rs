@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use sleeve_tests::server::workspace_root;
 
-/// How many checks came out how.
+/// The number of checks by their outcome.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     pub passed: usize,
@@ -85,7 +85,7 @@ fn describe(count: &Count) -> String {
     format!("{} passed, {} failed{skipped}", count.passed, count.failed)
 }
 
-/// The cargo that runs this chore.
+/// Returns the cargo that runs this chore.
 pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(workspace_root());
@@ -151,7 +151,7 @@ pub fn run_tests(command: &mut Command) -> Result<Count, String> {
     Ok(count)
 }
 
-/// The number before a word, as in `ok. 3 passed; 1 failed`.
+/// Returns the number before a word, as in `ok. 3 passed; 1 failed`.
 fn counted(result: &str, word: &str) -> usize {
     let words: Vec<&str> = result.split([' ', ';']).filter(|word| !word.is_empty()).collect();
     let place = words.iter().position(|candidate| *candidate == word);
@@ -178,7 +178,7 @@ pub fn build_sleeve(profile: &str) -> Result<PathBuf, String> {
     Ok(target_folder()?.join(folder).join("sleeve"))
 }
 
-/// Whether a program of this name is on `PATH`.
+/// Returns whether a program of this name is on `PATH`.
 pub fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())

@@ -11,7 +11,7 @@ use crate::steps::output_of;
 /// A check: takes the port of a server on loopback, and returns a summary or the fault.
 type Check = fn(&str) -> Result<String, String>;
 
-/// All of them, with their names.
+/// The checks, with their names.
 pub const ALL: [(&str, Check); 6] = [
     ("redis-cli", redis_cli),
     ("redis-cli --scan", scan),

@@ -19,7 +19,7 @@ use sleeve_tests::server::workspace_root;
 /// The profile of every test.
 pub const PROFILE: &str = "checked";
 
-/// Which transcripts, against which server.
+/// The transcripts to play, and the server.
 #[derive(Debug, clap::Args)]
 pub struct Golden {
     /// Write the replies and the effects of Redis 7.0, or of Valkey 9 where Redis lacks the option, into the transcripts
@@ -63,7 +63,7 @@ pub fn test() -> Result<(), String> {
     steps.close()
 }
 
-/// The part that needs no server.
+/// Runs the checks that need no server.
 pub fn check() -> Result<(), String> {
     let mut steps = Steps::default();
     steps.check("formatting", format);
@@ -87,7 +87,7 @@ pub fn quick() -> Result<(), String> {
     steps.close()
 }
 
-/// The transcripts alone, of replies and of effects.
+/// Plays the transcripts alone, of replies and of effects.
 pub fn golden(options: &Golden) -> Result<(), String> {
     peers::set_up_servers()?;
     let mut command = tests(&["--package", "sleeve-tests", "--test", "outside", "--"]);
@@ -108,7 +108,7 @@ pub fn golden(options: &Golden) -> Result<(), String> {
     steps.close()
 }
 
-/// The documentation of every crate.
+/// Builds the documentation of every crate.
 pub fn doc() -> Result<(), String> {
     document()?;
     println!("open target/doc/sleeve/index.html");
@@ -166,7 +166,7 @@ fn client_elsewhere() -> Result<Count, String> {
     Ok(Count { passed: 1, ..Count::default() })
 }
 
-/// Whether the client without an engine builds with the oldest compiler that its manifest promises.
+/// Checks that the client without an engine builds with the oldest compiler that its manifest promises.
 fn client_of_old() -> Result<Count, String> {
     let manifest = std::fs::read_to_string(workspace_root().join("crates/client/Cargo.toml"));
     let manifest = manifest.map_err(|error| format!("cannot read the client's manifest: {error}"))?;

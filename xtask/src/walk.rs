@@ -25,7 +25,7 @@ Examples:
   cargo xtask walk ZADD board 1 ann --before 'ZADD board 2 bob' --before 'EXPIRE board 1000'
 ";
 
-/// Which command.
+/// The command to follow.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
@@ -79,7 +79,7 @@ struct Row {
     instructions: usize,
 }
 
-/// The places of the instructions, each once, in the order of entry.
+/// Returns the places of the instructions, each once, in the order of entry.
 fn summed(places: &[Place]) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     let mut index: BTreeMap<&Place, usize> = BTreeMap::new();
@@ -93,7 +93,7 @@ fn summed(places: &[Place]) -> Vec<Row> {
     rows
 }
 
-/// The table of one process: the files of this workspace, then the sums.
+/// Returns the table of one process: the files of this workspace, then the sums.
 fn describe(rows: &[Row], window: &Window) -> String {
     let mut text = String::new();
     let ours: Vec<&Row> = rows.iter().filter(|row| row.place.file.is_some()).collect();
@@ -124,7 +124,7 @@ fn describe(rows: &[Row], window: &Window) -> String {
     text + &format!("      kernel: {}\n", kernel_calls(&window.kernel_calls))
 }
 
-/// The system calls of a window, each with how often.
+/// Returns the system calls of a window, each with its number.
 fn kernel_calls(calls: &[String]) -> String {
     let mut counted: Vec<(&str, usize)> = Vec::new();
     for call in calls {

@@ -23,7 +23,7 @@ use sleeve_tests::{Kind, Server, soak, strict};
 /// A command that takes longer than this does not end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// After so many dumps the data is thrown away, and other values are dumped and tampered with.
+/// The number of dumps after which the data is deleted, and other values are dumped and tampered with.
 const TOGETHER: usize = 2_000;
 
 /// More memory than this the run never takes: no value that is dumped has more than some hundred kilobytes.
@@ -71,7 +71,7 @@ impl Watched {
         Watched(scene)
     }
 
-    /// The reply to a command, which is one to the letter.
+    /// Returns the reply to a command, which must be exactly one.
     fn ask(&self, server: &mut dyn Asks, words: Words) -> Vec<u8> {
         let mut scene = at(&self.0);
         scene.steps += 1;

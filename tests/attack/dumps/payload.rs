@@ -43,7 +43,7 @@ const VALUES: &[&str] = &[
 
 /// A server or an engine that answers commands.
 pub trait Asks {
-    /// The one reply to a command, to the letter.
+    /// Returns the reply to a command, which must be exactly one.
     fn ask(&mut self, words: &Words) -> Vec<u8>;
 }
 
@@ -97,7 +97,7 @@ impl Payloads {
         Payloads { whole }
     }
 
-    /// One of the dumps, tampered with.
+    /// Returns one of the dumps, tampered with.
     pub fn tampered(&self, random: &mut Random) -> Vec<u8> {
         let mut value = random.pick(&self.whole).clone();
         for _ in 0..random.below(4) {
@@ -162,7 +162,7 @@ fn tamper(value: &mut Vec<u8>, other: &[u8], random: &mut Random) {
     }
 }
 
-/// A command from a line; `~N` is a text of N bytes, `@N` are N words, a number and a name in turn.
+/// Returns a command from a line; `~N` stands for a text of N bytes, `@N` for N words, a number and a name in turn.
 fn words(line: &str, random: &mut Random) -> Words {
     let mut words = Words::new();
     for word in line.split(' ') {

@@ -1,4 +1,4 @@
-//! Every command of a type, for a value that may be damaged.
+//! The commands that use a value that may be damaged: every command of its type.
 //!
 //! The commands come from the command table: each row of the type's group, with the value in the place of its first key.
 //! Reading commands come first, then a copy of the value takes the writing ones, and in the end both are removed. One thread
@@ -52,7 +52,7 @@ const AT_LAST: &[&str] = &[
     "DEL again kept",
 ];
 
-/// All that is done with a value of this type.
+/// Returns the commands that use a value of this type.
 pub fn commands(kind: &[u8], generator: &mut Generator) -> Vec<Words> {
     let is_own = |row: &&Row| {
         let suits = match row.group {

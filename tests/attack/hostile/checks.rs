@@ -39,10 +39,10 @@ pub fn ask(connection: &mut Connection, line: &str) -> Result<Vec<u8>, String> {
     connection.command(&line.split(' ').collect::<Vec<_>>()).map_err(|error| format!("{line}: {error}"))
 }
 
-/// A figure of INFO.
+/// Returns a figure of INFO.
 ///
 /// # Errors
-/// As [`ask`], or that there is no such figure.
+/// Those of [`ask`], and a missing figure.
 pub fn figure(connection: &mut Connection, name: &str) -> Result<u64, String> {
     let info = ask(connection, "INFO everything")?;
     let info = String::from_utf8_lossy(&info).into_owned();

@@ -17,7 +17,7 @@ use sleeve_tests::{Connection, strict};
 
 use super::commands::{Hostile, Manners, is_name, shown};
 
-/// How many connections that never read are kept.
+/// The number of connections that never read and are kept.
 const LAZY_MAX: usize = 100;
 
 /// Replies of a server in a state that holds PING up as well.
@@ -33,14 +33,14 @@ pub struct Progress {
     pub id: AtomicU64,
     /// Moves on with every reply.
     pub replies: AtomicU64,
-    /// It has done its part.
+    /// True if the client has done its part.
     pub done: AtomicBool,
 }
 
 /// The state that all clients of a run share.
 #[derive(Debug)]
 pub struct Arena {
-    /// Where the server listens.
+    /// The address of the server.
     pub address: SocketAddr,
     /// Something is wrong already.
     pub stop: AtomicBool,
@@ -49,7 +49,7 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// Whether all clients have done their parts.
+    /// Returns whether all clients have done their parts.
     pub fn is_over(&self) -> bool {
         self.progress.iter().all(|progress| progress.done.load(Ordering::Relaxed))
     }
@@ -67,7 +67,7 @@ pub struct Tally {
     pub ended: usize,
 }
 
-/// One attacker.
+/// An attacker.
 pub struct Client<'a> {
     arena: &'a Arena,
     progress: &'a Progress,
@@ -85,7 +85,7 @@ pub struct Client<'a> {
 }
 
 impl<'a> Client<'a> {
-    /// The client of this number; its part depends on `seed` and `manners`.
+    /// Returns the client of this number; its part depends on `seed` and `manners`.
     pub fn new(arena: &'a Arena, number: usize, seed: u64, manners: Manners) -> Client<'a> {
         Client {
             arena,
@@ -133,7 +133,7 @@ impl<'a> Client<'a> {
         batch
     }
 
-    /// A connection, new where there is none.
+    /// Opens a connection, unless there is one.
     fn connect(&mut self) -> io::Result<()> {
         if self.connection.is_none() {
             let mut connection = Connection::open(self.arena.address)?;
@@ -152,7 +152,7 @@ impl<'a> Client<'a> {
         Ok(())
     }
 
-    /// One reply for each command, and then one for the token behind them.
+    /// Sends a batch, and expects one reply for each command and one for the token behind them.
     fn count(&mut self) -> Result<(), Fault> {
         if self.connect().is_err() {
             return self.lost(&[]);
@@ -339,7 +339,7 @@ impl<'a> Client<'a> {
         self.connection.as_mut().map_or(Ok(()), |connection| connection.send(bytes))
     }
 
-    /// The next reply, which must be one to the letter.
+    /// Returns the next reply, which must be exactly one.
     fn reply(&mut self) -> io::Result<Vec<u8>> {
         let Some(connection) = &mut self.connection else { return Err(ErrorKind::NotConnected.into()) };
         let reply = connection.reply()?;
@@ -350,7 +350,8 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// The server has ended the connection, or takes none. Whether it may is seen when everybody has finished.
+    /// Notes that the server has ended the connection, or accepts none. After all clients have finished, the test checks
+    /// whether it was allowed to.
     fn lost(&mut self, batch: &[Words]) -> Result<(), Fault> {
         self.connection = None;
         if self.quiet && !self.follows_journal {
@@ -369,14 +370,14 @@ impl Drop for Client<'_> {
     }
 }
 
-/// How a client behaves.
+/// The behaviour of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// It counts the replies.
+    /// The client counts the replies.
     Counts,
-    /// It sends everything.
+    /// The client sends every kind of command.
     Anything,
-    /// It cuts its requests, sends garbage and does not read.
+    /// The client cuts its requests, sends garbage and does not read.
     Rude,
 }
 

@@ -106,12 +106,12 @@ impl Hostile {
         Hostile { generator: Generator::new(seed, scope), rows, manners }
     }
 
-    /// The source of the choices.
+    /// Returns the source of the choices.
     pub fn random(&mut self) -> &mut Random {
         self.generator.random()
     }
 
-    /// The next command.
+    /// Returns the next command.
     pub fn command(&mut self) -> Words {
         let row = loop {
             let rows = &self.rows;
@@ -390,17 +390,17 @@ impl Hostile {
     }
 }
 
-/// The words of a command's name.
+/// Returns the words of a command's name.
 fn head(full_name: &str) -> Words {
     full_name.split('|').map(|word| word.to_ascii_uppercase().into_bytes()).collect()
 }
 
-/// Whether a command begins with these words.
+/// Returns whether a command begins with these words.
 pub fn is_name(words: &Words, name: &[&str]) -> bool {
     words.len() >= name.len() && name.iter().zip(words).all(|(name, word)| word.eq_ignore_ascii_case(name.as_bytes()))
 }
 
-/// A command as a person reads it, long words cut.
+/// Returns a command as a person reads it, long words cut.
 pub fn shown(words: &Words) -> String {
     let show = |word: &Vec<u8>| {
         let cut = &word[..word.len().min(1_000)];

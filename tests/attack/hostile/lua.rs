@@ -202,7 +202,7 @@ const ENDLESS: &[&str] = &[
     "table.insert({}, 2^31, 1)",
 ];
 
-/// A script.
+/// Returns a script.
 pub fn body(generator: &mut Generator) -> Vec<u8> {
     let random = generator.random();
     if random.once_in(150) {
@@ -233,7 +233,7 @@ pub fn body(generator: &mut Generator) -> Vec<u8> {
     text
 }
 
-/// A library of functions.
+/// Returns a library of functions.
 pub fn library(generator: &mut Generator) -> Vec<u8> {
     let random = generator.random();
     let mut text = b"#!lua name=hostile\n".to_vec();

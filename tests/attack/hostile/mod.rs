@@ -74,7 +74,7 @@ fn attack(workers: usize, seed: u64, commands: usize) {
     assert!(peak < MEMORY_MAX, "the server took {peak} bytes");
 }
 
-/// One attack by everybody, and a look at the server.
+/// Attacks with all clients once, and then checks the server.
 fn take_turn(server: &Server, workers: usize, seed: u64, commands: usize) -> Result<Tally, Fault> {
     // In every fourth turn clients may kill each other, and then the killer is not known.
     let quiet = !seed.is_multiple_of(4);
@@ -129,7 +129,7 @@ fn take_turn(server: &Server, workers: usize, seed: u64, commands: usize) -> Res
     Ok(total)
 }
 
-/// How many connections the server has ended because they took too much.
+/// Returns the number of connections that the server has closed because they used too much memory.
 fn forced_ends(server: &Server) -> Result<u64, Fault> {
     let mut admin = server.try_connect().map_err(|error| error.to_string())?;
     Ok(checks::figure(&mut admin, "client_output_buffer_limit_disconnections")?

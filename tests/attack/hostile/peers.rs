@@ -63,12 +63,12 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// Each on a free port.
+    /// Opens the sockets, each on a free port.
     pub fn new() -> Peers {
         Peers { listeners: [(); PEERS].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port is free")) }
     }
 
-    /// Where they listen.
+    /// Returns the ports of the sockets.
     pub fn ports(&self) -> [u16; PEERS] {
         self.listeners.each_ref().map(|listener| listener.local_addr().expect("it is bound").port())
     }

@@ -170,7 +170,7 @@ const PREAMBLE: &str = "local loop = {} loop[1] = loop loop[2] = loop loop.x = l
                         local co = coroutine.create(function(...) while true do coroutine.yield(...) end end) \
                         local r = {} \n";
 
-/// A value, now and then the result of a call.
+/// Returns a value, now and then the result of a call.
 fn value(random: &mut Random, depth: usize) -> String {
     match random.below(8) {
         0..=2 => (*random.pick(NUMBERS)).to_owned(),
@@ -181,7 +181,7 @@ fn value(random: &mut Random, depth: usize) -> String {
     }
 }
 
-/// A function and its arguments.
+/// Returns a function and its arguments.
 fn call(random: &mut Random, depth: usize) -> String {
     let mut words = vec![(*random.pick(FUNCTIONS)).to_owned()];
     for _ in 0..random.below(5) {
@@ -190,7 +190,7 @@ fn call(random: &mut Random, depth: usize) -> String {
     words.join(", ")
 }
 
-/// A program that no server should fall over.
+/// Returns a program that no server should fall over.
 pub fn hostile(random: &mut Random) -> String {
     let mut text = PREAMBLE.to_owned();
     for _ in 0..=random.below(6) {
@@ -236,7 +236,7 @@ fn quoted(random: &mut Random, pieces: &[&str], len_max: usize) -> String {
     format!("'{text}'")
 }
 
-/// A list with an element of each kind now and then.
+/// Returns a list with an element of each kind now and then.
 fn list(random: &mut Random, kinds: &[&str], len_max: usize) -> String {
     let elements: Vec<&str> = (0..random.below(len_max)).map(|_| *random.pick(kinds)).collect();
     format!("{{{}}}", elements.join(","))

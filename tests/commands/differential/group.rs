@@ -30,14 +30,14 @@ pub const OPTIONS: &[(&str, &str)] = &[
     ("hll-sparse-max-bytes", "3000"),
 ];
 
-/// One thing that all servers do.
+/// A step that all servers take.
 #[derive(Debug, Clone)]
 pub enum Step {
     /// A command on a connection.
     Send(usize, Words),
     /// A command with a random result, chosen by the server of that number if it changes data.
     Choose(usize, Words, usize),
-    /// Every key with its encoding, deadline and content is looked at, dumped and restored.
+    /// Looks at every key with its encoding, deadline and content, dumps and restores it.
     Look,
 }
 
@@ -88,14 +88,14 @@ impl<'a> Servers<'a> {
         self.servers.last().is_some_and(|server| server.kind() == Kind::Valkey)
     }
 
-    /// How many of the next steps can travel together.
+    /// Returns the number of the next steps that can be sent together.
     fn together(&self, steps: &[Step]) -> usize {
         let Some(Step::Send(first, _)) = steps.first() else { return 1 };
         let same = |step: &&Step| matches!(step, Step::Send(connection, _) if connection == first);
         steps.iter().take_while(same).count()
     }
 
-    /// The connection to each server that no command uses.
+    /// Returns a connection to each server that no command of the test uses.
     fn lookers(&mut self) -> Vec<&mut Connection> {
         self.connections.iter_mut().map(|all| &mut all[CONNECTIONS]).collect()
     }
@@ -118,7 +118,7 @@ impl<'a> Servers<'a> {
         fault
     }
 
-    /// Whether the servers agree; keeps account of transactions.
+    /// Returns whether the servers agree; keeps account of transactions.
     fn is_same(&mut self, connection: usize, words: &Words, replies: &Replies) -> bool {
         let Some((yardstick, others)) = replies.split_last() else { return true };
         let is = |name: &str| words[0].eq_ignore_ascii_case(name.as_bytes());
@@ -187,7 +187,7 @@ impl<'a> Servers<'a> {
 }
 
 impl Step {
-    /// The command of a step.
+    /// Returns the command of a step.
     pub fn words(&self) -> Option<&Words> {
         match self {
             Step::Send(_, words) | Step::Choose(_, words, _) => Some(words),
@@ -209,7 +209,7 @@ fn held_by(yardstick: &mut Connection, words: &Words) -> Vec<Vec<u8>> {
     if reply.starts_with(b"-") { Vec::new() } else { leaves(&shortest(&reply)) }
 }
 
-/// Whether two replies have the same shape.
+/// Returns whether two replies have the same shape.
 fn alike(one: &[u8], two: &[u8]) -> bool {
     one.first() == two.first() && leaves(one).len() == leaves(two).len()
 }
@@ -236,7 +236,7 @@ fn reply(connection: &mut Connection) -> Vec<u8> {
     connection.reply().unwrap_or_else(|error| format!("({error})").into_bytes())
 }
 
-/// Whether EXEC brought the same replies.
+/// Returns whether two replies to EXEC agree.
 fn agree_all(one: &[u8], two: &[u8], within: &[Leeway]) -> bool {
     let (Some(ones), Some(twos)) = (children(one), children(two)) else { return one == two };
     ones.len() == twos.len()

@@ -18,7 +18,7 @@ use sleeve_tests::transcript::frame::leaves;
 use sleeve_tests::{Kind, Server};
 use sleeve_wire::commands::Group;
 
-/// After so many different faults a run ends: the rest would be more of the same.
+/// The number of different faults after which a run ends, because more would be of the same kinds.
 const FAULTS_MAX: usize = 12;
 
 /// Commands between two looks at everything, after which the servers are emptied.
@@ -45,7 +45,7 @@ impl Steps {
         Steps { generator: Generator::new(seed, scope.clone()), in_transaction: [false; CONNECTIONS] }
     }
 
-    /// Some steps on one connection.
+    /// Returns some steps on one connection.
     fn next(&mut self) -> Vec<Step> {
         let random = self.generator.random();
         let connection = random.below(CONNECTIONS);

@@ -1,4 +1,5 @@
-//! One question to one server, and the replies of all servers to the same. One thread asks at a time.
+//! The exchange of one request with one server, and the replies of all servers to the same request. One thread asks at a
+//! time.
 
 use sleeve_tests::Connection;
 use sleeve_tests::transcript::frame::text;
@@ -12,7 +13,7 @@ pub fn ask(connection: &mut Connection, words: &[Vec<u8>]) -> Vec<u8> {
     connection.command(words).unwrap_or_else(|error| format!("({error})").into_bytes())
 }
 
-/// The text of a reply, for a person or a further command.
+/// Returns the text of a reply, for a person or a further command.
 pub fn plain(reply: &[u8]) -> Vec<u8> {
     text(reply).unwrap_or_default().to_vec()
 }

@@ -10,13 +10,13 @@ use sleeve_tests::transcript::escape::escape;
 use super::group::{Servers, Step};
 use super::reply::Replies;
 
-/// How many steps are done again to make a failing history shorter.
+/// The number of steps that are repeated to make a failing history shorter.
 const REPLAYED_MAX: usize = 300_000;
 
-/// How much of a history is shown at most.
+/// The largest number of steps of a history that are shown.
 const SHOWN_MAX: usize = 60;
 
-/// How much of a word or a reply is shown at most.
+/// The largest number of bytes of a word or a reply that are shown.
 const CLIPPED_MAX: usize = 400;
 
 /// Plays a history; the replies to its last step where they differ there.
@@ -49,7 +49,7 @@ fn shorten(group: &Servers<'_>, history: &[Step]) -> Option<Vec<Step>> {
     Some(short)
 }
 
-/// The end of a history and the replies to its last step.
+/// Returns the end of a history and the replies to its last step.
 pub fn describe(group: &Servers<'_>, history: &[Step], replies: &Replies) -> String {
     let short = shorten(group, history);
     let shown = short.as_deref().unwrap_or(history);
@@ -81,7 +81,7 @@ fn line(step: &Step) -> String {
     format!("{connection}> {}", words.join(" "))
 }
 
-/// The beginning of a text, which tells enough of a long one.
+/// Returns the beginning of a text, which is enough of a long one.
 fn clipped(bytes: &[u8]) -> String {
     let more = if bytes.len() > CLIPPED_MAX { "..." } else { "" };
     escape(&bytes[..bytes.len().min(CLIPPED_MAX)]) + more

@@ -1,6 +1,7 @@
-//! How a command that waits ends, in the statistics: in the slow log once, and as a failed call where an error ends it.
+//! The statistics of a blocking command when it ends: it is in the slow log once, and counts as a failed call if an error
+//! ends it.
 //!
-//! As Redis 8 has it; Redis 7.0 does not count the one that a change of roles ends.
+//! As Redis 8 has it; Redis 7.0 does not count a command that a change of roles ends.
 
 use sleeve_tests::{Connection, Kind, Server};
 

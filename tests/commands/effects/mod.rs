@@ -130,7 +130,8 @@ fn sleeve_has_the_recorded_effects() {
     }
 }
 
-/// Where Sleeve does something else the line above the request says why, and it is something else.
+/// Checks that wherever Sleeve differs from the recorded effects, the line above the request gives the reason, and the
+/// effects do differ.
 #[test]
 fn every_difference_from_the_recorded_effects_has_its_reason() {
     for (path, script) in scripts() {

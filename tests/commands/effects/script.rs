@@ -27,7 +27,7 @@ pub struct Script {
     preamble: Vec<String>,
 }
 
-/// Some requests that belong together.
+/// A group of requests that belong together.
 #[derive(Debug)]
 pub struct Case {
     /// The configuration that the servers get before the case.
@@ -59,7 +59,7 @@ pub enum Mark {
 /// A line of a case.
 #[derive(Debug)]
 pub struct Step {
-    /// Where it stands in the file, from 1.
+    /// The line of the file, from 1.
     pub line: usize,
     /// The kind of the line.
     pub mark: Mark,

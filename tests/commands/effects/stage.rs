@@ -28,7 +28,7 @@ pub struct Stage<'s> {
     listener: Connection,
     /// A client that has every key in a cache.
     cache: Connection,
-    /// Each watches one key.
+    /// The connections that each watch one key.
     watchers: Vec<Connection>,
 }
 

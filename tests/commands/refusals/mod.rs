@@ -145,7 +145,7 @@ fn elements(reply: &[u8]) -> Vec<Vec<u8>> {
     elements
 }
 
-/// How refusals begin.
+/// The beginnings of refusals.
 const REFUSALS: [&str; 20] = [
     "READONLY",
     "MASTERDOWN",

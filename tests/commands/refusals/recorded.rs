@@ -105,5 +105,5 @@ pub fn read() -> Answers {
     answers
 }
 
-/// Where the list of all requests stands.
+/// The state and position under which the list of all requests stands.
 const ALL: (&str, &str) = ("", "");

@@ -6,7 +6,7 @@
 use sleeve_tests::Connection;
 use sleeve_wire::commands;
 
-/// One request.
+/// A request of the test.
 pub struct Asked {
     /// The name of the command, or the kind of the script.
     pub name: String,

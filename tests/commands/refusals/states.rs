@@ -29,7 +29,7 @@ pub enum State {
     Redirected,
 }
 
-/// Where a request stands.
+/// The position of a request: alone, in a transaction or in a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Position {
     /// By itself.
@@ -216,7 +216,7 @@ impl<'s> Stage<'s> {
         self.say("PING");
     }
 
-    /// Before connections are opened.
+    /// Sets the server up for a state, before connections are opened.
     pub fn prepare(&mut self, state: State) {
         if state.rules().is_some() {
             self.do_all(&["ACL SETUSER probe reset on nopass +@all ~* &*"]);

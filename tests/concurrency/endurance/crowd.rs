@@ -19,7 +19,7 @@ const SLOW_READERS: usize = 16;
 /// Bytes of a value that is read slowly.
 const LARGE_BYTES: usize = 1_000_000;
 
-/// Such values that wait for one reader.
+/// The number of such values that wait for one reader.
 const LARGE_VALUES: usize = 4;
 
 /// Connections beside the load.

@@ -22,7 +22,7 @@ use crowd::Crowd;
 /// Of this length on, a run is compared with itself.
 const COMPARED_FROM: Duration = Duration::from_secs(60);
 
-/// How much more memory the server may have in the last part than in the middle one, as a share of that.
+/// The largest growth of the server's memory from the middle part to the last one, as a share of the former.
 const MEMORY_GROWS_MAX: f64 = 0.03;
 
 /// The factor by which the 99.9th percentile of the last part may exceed that of the middle one. The machine's own noise is
@@ -32,7 +32,7 @@ const SLOWEST_GROWS_MAX: f64 = 1.5;
 /// Replies that are faster than this are as good as each other.
 const FAST_ENOUGH: Duration = Duration::from_millis(2);
 
-/// How often the memory is looked at.
+/// The interval between two looks at the memory.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// The size of a crowd in the short form, and in tests that are not about drivers.
@@ -49,19 +49,19 @@ const LOADERS: u64 = 3;
 struct Part {
     /// The resident memory, in bytes, at many looks.
     memory: Vec<u64>,
-    /// How long each reply took.
+    /// The duration of each reply.
     times: Vec<Duration>,
 }
 
 impl Part {
-    /// The median of the looks at the memory.
+    /// Returns the median of the looks at the memory.
     fn memory(&self) -> u64 {
         let mut looks = self.memory.clone();
         looks.sort_unstable();
         looks[looks.len() / 2]
     }
 
-    /// The time that 999 of 1,000 replies need at most.
+    /// Returns the time that 999 of 1,000 replies need at most.
     fn slowest(&self) -> Duration {
         let mut times = self.times.clone();
         times.sort_unstable();
@@ -205,7 +205,7 @@ fn load(server: &Server, seed: u64, stop: &AtomicBool) {
     }
 }
 
-/// A command on a key of which there are many: new ones, large ones, short-lived ones.
+/// Returns a command on one of many keys: new ones, large ones, short-lived ones.
 fn churn(random: &mut Random) -> Words {
     let key = format!("churn:{}", random.below(200_000));
     let size = if random.once_in(200) { 200_000 } else { 1 + random.below(400) };

@@ -13,27 +13,27 @@ use super::model::{Command, Value};
 /// The most calls that a part of a history may have: they are a set of bits.
 const CALLS_MAX: usize = 64;
 
-/// One call: a command, or a transaction with several.
+/// A call: a command, or a transaction with several.
 #[derive(Debug, Clone)]
 pub struct Call {
     /// The commands with their keys, done at one instant.
     pub commands: Vec<(usize, Command)>,
     /// The reply to each.
     pub replies: Vec<String>,
-    /// When it began, on a clock that orders all calls.
+    /// The time when it began, on a clock that orders all calls.
     pub begin: u64,
-    /// When its reply was there.
+    /// The time when its reply had arrived.
     pub end: u64,
-    /// A replica answered it, and no data was changed: it may have seen an earlier state of its primary.
+    /// True if a replica answered the call, which changed no data: it may have seen an earlier state of its primary.
     pub on_replica: bool,
 }
 
-/// The calls of a part of the history that no order explains, or none if all is well.
+/// Returns the calls of a part of the history that no order explains, or none if all is well.
 pub fn violation(history: &[Call]) -> Option<Vec<Call>> {
     parts(history).into_iter().find(|part| !is_linearizable(part))
 }
 
-/// Whether any two calls of a history overlap on the same key.
+/// Returns whether any two calls of a history overlap on the same key.
 pub fn is_contended(history: &[Call]) -> bool {
     parts(history).iter().any(|part| {
         part.iter()
@@ -42,7 +42,7 @@ pub fn is_contended(history: &[Call]) -> bool {
     })
 }
 
-/// The calls apart by the keys that they have to do with, directly or through transactions.
+/// Returns the calls divided by the keys that they touch, directly or through transactions.
 fn parts(history: &[Call]) -> Vec<Vec<Call>> {
     let mut roots: BTreeMap<usize, usize> = BTreeMap::new();
     let find = |roots: &BTreeMap<usize, usize>, mut key: usize| {
@@ -97,7 +97,7 @@ pub fn is_linearizable(calls: &[Call]) -> bool {
     false
 }
 
-/// The state after a call, if it would have been answered so.
+/// Returns the state after a call, if it would have been answered so.
 fn after(state: &State, call: &Call) -> Option<State> {
     let mut next = state.clone();
     let same = call.replies.len() == call.commands.len()

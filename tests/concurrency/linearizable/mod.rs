@@ -27,7 +27,7 @@ use sleeve_tests::transcript::frame::{children, split};
 /// Clients that work at the same time.
 const CLIENTS: u64 = 3;
 
-/// How many histories are looked at together.
+/// The number of histories that are checked together.
 const HISTORIES: usize = 5_000;
 
 /// Beginnings and ends of calls in a history.
@@ -56,7 +56,7 @@ impl Client for Connection {
     }
 }
 
-/// A command on one of the keys: strings come first, then lists, then sorted sets.
+/// Returns a command on one of the keys: strings come first, then lists, then sorted sets.
 fn command(random: &mut Random) -> (usize, Command) {
     let key = random.below(KEYS);
     let value = random.between(0, 9);
@@ -122,7 +122,7 @@ fn histories<C: Client + Send>(clients: Vec<C>, seed: u64, count: usize) -> Vec<
     histories
 }
 
-/// How many histories show a violation, and the first of these.
+/// Returns the number of histories with a violation, and the first of these.
 fn violations(histories: &[Vec<Call>]) -> (usize, Option<Vec<Call>>) {
     let mut found = histories.iter().filter_map(|history| violation(history));
     let first = found.next();

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// One command on one key.
+/// A command on one key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// GET
@@ -35,7 +35,7 @@ pub struct Value {
 }
 
 impl Command {
-    /// The words that are sent.
+    /// Returns the words of the request.
     pub fn words(&self, key: &str) -> Vec<String> {
         let words: Vec<String> = match self {
             Command::Get => vec!["GET".into()],

@@ -7,7 +7,7 @@ use sleeve_tests::{Connection, Kind, Server};
 
 use super::ask;
 
-/// How often a race is looked for.
+/// The number of attempts to hit a race.
 const ROUNDS: usize = 300;
 
 fn id_of(connection: &mut Connection) -> String {
@@ -34,7 +34,7 @@ fn a_killed_client_is_gone_from_client_list() {
     }
 }
 
-/// The commands in the slow log, the latest first.
+/// Returns the commands in the slow log, the latest first.
 fn slow_commands(connection: &mut Connection) -> Vec<String> {
     let reply = connection.command(&["SLOWLOG", "GET", "128"]).expect("a reply");
     let words = leaves(&reply).into_iter().map(|word| String::from_utf8_lossy(&word).into_owned());

@@ -16,13 +16,13 @@ use sleeve_tests::Connection;
 /// The time limit of every wait. Only a defect gets near it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The reply to some words, as text.
+/// Returns the reply to some words, as text.
 fn ask(connection: &mut Connection, words: &[&str]) -> String {
     let reply = connection.command(words).unwrap_or_else(|error| panic!("{words:?}: {error}"));
     String::from_utf8_lossy(&reply).into_owned()
 }
 
-/// A number that INFO tells.
+/// Returns a number of INFO.
 fn told(connection: &mut Connection, name: &str) -> u64 {
     let info = ask(connection, &["INFO"]);
     let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));

@@ -1,4 +1,4 @@
-//! Every row of the command table, where other shards are locked than those that it might look at.
+//! Tests of every row of the command table, while other shards are locked than those that the row might look at.
 //!
 //! Inside MULTI behind a command with one key, behind WATCH, and in a script that names one key, a row finds the locks that
 //! were taken for all of it. If a row states a wrong reach, a thread panics, and the server is gone. The words come from the
@@ -19,7 +19,7 @@ use sleeve_wire::commands::{Group, Row, all};
 
 use super::PATIENCE;
 
-/// How often each row is tried in each place, with other words.
+/// The number of times that each row is tried in each place, with other words.
 const TRIES: usize = 2;
 
 /// The text of the PING behind each case: its reply shows that the server has answered all requests before it.
@@ -100,7 +100,7 @@ fn words(line: &str) -> Vec<&str> {
     line.split_ascii_whitespace().collect()
 }
 
-/// The commands that a row is tried with.
+/// Returns the commands with which a row is tried.
 fn commands(row: &'static Row, seed: u64) -> Vec<Words> {
     if let Some((_, given)) = GIVEN.iter().find(|(name, _)| *name == row.full_name) {
         let named = |line: &&str| {
@@ -113,7 +113,7 @@ fn commands(row: &'static Row, seed: u64) -> Vec<Words> {
     (0..soak::count(TRIES)).map(|_| generator.command()).collect()
 }
 
-/// The places that a command is tried in.
+/// Returns the places in which a command is tried.
 fn places(command: &Words) -> [(&'static str, Vec<u8>); 3] {
     let line = |line: &str| request(&words(line));
     let script: Vec<&[u8]> = [b"EVAL".as_slice(), b"return redis.pcall(unpack(ARGV))", b"1", b"k1"].to_vec();
@@ -156,7 +156,7 @@ fn exchange(server: &Server, bytes: &[u8]) -> std::io::Result<Vec<u8>> {
     Ok(replies)
 }
 
-/// Whether two servers with the same data give the same reply.
+/// Returns whether two servers with the same data give the same reply to a command.
 fn is_compared(row: &Row) -> bool {
     let is_about_data = !matches!(row.group, Group::Server | Group::Connection | Group::PubSub | Group::Cluster);
     let is_vague = row.tips.iter().any(|tip| tip.starts_with("nondeterministic_output"));

@@ -22,7 +22,7 @@ const WAITERS: u64 = 50;
 /// Clients that serve them.
 const PRODUCERS: u64 = 3;
 
-/// How long the work on a server lasts in the short form.
+/// The duration of the work on a server in the short form.
 const SHORT: Duration = Duration::from_millis(1_500);
 
 fn server(workers: &str) -> Server {
@@ -63,7 +63,7 @@ fn a_timeout_that_passes_during_a_serve_holds_up_no_client() {
 struct Run<'a> {
     server: &'a Server,
     is_over: AtomicBool,
-    /// How many elements the producers have made.
+    /// The number of elements that the producers have made.
     made: AtomicU64,
     /// The number of waits that ended by the timeout, and of those that another client ended.
     ended: [AtomicU64; 2],
@@ -72,7 +72,7 @@ struct Run<'a> {
 /// The ways to wait, each for elements of a key of its own.
 const WAYS: [&str; 5] = ["BLPOP", "BLMOVE", "BZPOPMIN", "XREADGROUP", "BLMPOP"];
 
-/// A request that waits for so many milliseconds.
+/// Returns a request that waits for so many milliseconds.
 fn wait(way: usize, ms: i64) -> Vec<u8> {
     let (seconds, ms) = (format!("0.{ms:03}"), ms.to_string());
     match WAYS[way] {
@@ -196,7 +196,7 @@ fn rest(connection: &mut Connection) -> Vec<String> {
     rest
 }
 
-/// How much processor time a server has used.
+/// Returns the processor time that a server has used.
 fn processor_time(server: &Server) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", server.process_id())).expect("the process is there");
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace().collect();

@@ -9,7 +9,7 @@ use super::ask;
 const WALKS: &[&[&str]] =
     &[&["KEYS", "none*"], &["INFO", "memory"], &["DBSIZE"], &["SCAN", "0", "COUNT", "500"], &["RANDOMKEY"]];
 
-/// So that a walk takes longer than a script takes to begin.
+/// The number of keys. It is so large that a walk takes longer than a script takes to begin.
 const KEYS: usize = 20_000;
 
 #[test]

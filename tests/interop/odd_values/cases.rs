@@ -18,7 +18,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// The version as a dump has it.
+    /// Returns the version as a dump has it.
     pub fn version(&self) -> u16 {
         self.magic.trim_start_matches(|letter: char| letter.is_ascii_uppercase()).parse().expect("digits")
     }
@@ -34,12 +34,12 @@ fn string(bytes: &[u8]) -> Vec<u8> {
     [length(bytes.len() as u64), bytes.to_vec()].concat()
 }
 
-/// A count, and then these strings.
+/// Returns a count, and then these strings.
 fn counted(count: u64, strings: &[&str]) -> Vec<u8> {
     iter::once(length(count)).chain(strings.iter().map(|text| string(text.as_bytes()))).collect::<Vec<_>>().concat()
 }
 
-/// A count, and then members with scores, each in this form.
+/// Returns a count, and then members with scores, each in this form.
 fn scored(count: u64, members: &[(&str, f64)], score: impl Fn(f64) -> Vec<u8>) -> Vec<u8> {
     let members = members.iter().map(|(member, number)| [string(member.as_bytes()), score(*number)].concat());
     iter::once(length(count)).chain(members).collect::<Vec<_>>().concat()
@@ -53,7 +53,7 @@ fn score_bytes(score: f64) -> Vec<u8> {
     score.to_le_bytes().to_vec()
 }
 
-/// A ziplist of short strings.
+/// Returns a ziplist of short strings.
 fn ziplist(texts: &[&str]) -> Vec<u8> {
     let (mut body, mut last, mut before) = (Vec::new(), 10, 0);
     for text in texts {
@@ -329,7 +329,7 @@ impl Default for Stream {
 }
 
 impl Stream {
-    /// The bytes under the number of this type.
+    /// Returns the bytes under the number of this type.
     fn bytes(&self, number: u8) -> Vec<u8> {
         let raw_id = |ms: u64| [ms.to_be_bytes(), [0; 8]].concat();
         let lengths = |numbers: &[u64]| numbers.iter().flat_map(|&number| length(number)).collect::<Vec<_>>();
@@ -361,7 +361,7 @@ impl Stream {
     }
 }
 
-/// All cases.
+/// Returns all cases.
 pub fn all() -> Vec<Case> {
     let mut cases = Cases(Vec::new());
     cases.add_others();

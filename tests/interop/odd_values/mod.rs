@@ -36,7 +36,7 @@ fn outcome(restore: &str, file: &str) -> Outcome {
     (restore.to_owned(), file.to_owned())
 }
 
-/// The value as a dump.
+/// Returns the value as a dump.
 fn payload(case: &Case) -> Vec<u8> {
     let mut payload = [&[case.number][..], &case.bytes, &case.version().to_le_bytes()].concat();
     let sum = rdb::crc64(&payload);
@@ -44,7 +44,7 @@ fn payload(case: &Case) -> Vec<u8> {
     payload
 }
 
-/// A file with the value between two strings, and no sum.
+/// Returns a file with the value between two strings, and no sum.
 fn file(case: &Case) -> Vec<u8> {
     let head = [case.magic.as_bytes(), b"\xfe\x00\x00\x06before\x01v", &[case.number], b"\x03odd"].concat();
     [&head[..], &case.bytes, b"\x00\x06behind\x01v\xff", &[0; 8]].concat()
@@ -70,7 +70,7 @@ fn loaded(exists: [bool; 3]) -> &'static str {
 
 const KEYS: [&str; 3] = ["before", "odd", "behind"];
 
-/// The engine in this process, with the file as its snapshot on a disk in memory; as the base of a log, if that is wanted.
+/// Returns the outcome of the engine in this process, with the file as its snapshot on a disk in memory.
 fn of_file(file: &[u8]) -> &'static str {
     let disk = Arc::new(MemoryDisk::new());
     let engine = Engine::begin(Config::default(), Origin::of_machine().on(disk.clone()));
@@ -144,7 +144,7 @@ impl Peer {
     }
 }
 
-/// The recorded outcomes of each case, those of Sleeve first.
+/// Returns the recorded outcomes of each case, those of Sleeve first.
 fn recorded() -> BTreeMap<String, Vec<Outcome>> {
     let text = fs::read_to_string(FILE).expect("a file of the repository");
     let lines = text.lines().filter(|line| !line.starts_with('#'));
@@ -213,7 +213,8 @@ fn sleeve_is_neither_stricter_nor_laxer_than_all_other_servers() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Each peer answers as recorded: RESTORE of every value, and some of the files, each of which may end the server.
+/// Checks that each peer answers as recorded: RESTORE of every value, and the loading of some of the files, each of which may
+/// end the server.
 #[test]
 fn the_recorded_answers_are_those_of_real_servers() {
     const FILES_EVERY: usize = 29;

@@ -36,7 +36,7 @@ fn say(connection: &mut Connection, line: &str) -> String {
     ask(connection, &line.split(' ').map(str::to_owned).collect::<Vec<_>>())
 }
 
-/// A word, a number of any size, or a long text that can be compressed or cannot.
+/// Returns a word, a number of any size, or a long text that can be compressed or cannot.
 fn value(random: &mut Random) -> String {
     match random.below(8) {
         0 => random.between(i64::MIN, i64::MAX).to_string(),
@@ -200,7 +200,7 @@ fn digest(connection: &mut Connection) -> String {
     say(connection, "DEBUG DIGEST")
 }
 
-/// The digest, and the deadlines, of which a digest says only that there are some.
+/// Returns the digest of the data, and the deadlines, because a digest says only whether there are any.
 fn state(connection: &mut Connection, has_field_deadlines: bool) -> Vec<String> {
     let mut state = vec![digest(connection)];
     for database in DATABASES {

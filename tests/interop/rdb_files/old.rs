@@ -65,7 +65,7 @@ fn intset(width: usize, numbers: &[i64]) -> Vec<u8> {
     head.into_iter().chain(numbers_bytes).collect()
 }
 
-/// A block of a stream with two entries, and a group in which one of them is pending, as Redis 5 has it.
+/// Returns a block of a stream with two entries, and a group in which one of them is pending, as Redis 5 has it.
 fn stream() -> Vec<u8> {
     let mut block = <Pack>::new();
     [2_i64, 0, 1].into_iter().for_each(|number| block.push_back(number));
@@ -82,7 +82,7 @@ fn stream() -> Vec<u8> {
     [vec![1], string(&id(7, 0)), string(&block.as_packed().to_redis()), vec![2, 10, 1, 1], group].concat()
 }
 
-/// The types with their values.
+/// Returns the types with their values.
 fn records() -> Vec<(u8, Vec<u8>)> {
     let long = vec![b'x'; 300];
     let huge = vec![b'y'; 20_000];
@@ -125,7 +125,7 @@ fn records() -> Vec<(u8, Vec<u8>)> {
     ]
 }
 
-/// All of them in one file of version 9; every second key has a deadline.
+/// Returns a file of version 9 with all of these values; every second key has a deadline.
 pub fn file() -> Vec<u8> {
     let mut file = b"REDIS0009\xfa\x09redis-ver\x055.0.3\xfe\x00".to_vec();
     for (number, (kind, value)) in records().into_iter().enumerate() {
@@ -142,7 +142,7 @@ pub fn file() -> Vec<u8> {
     file
 }
 
-/// How many keys are in it.
+/// Returns the number of keys in the file.
 pub fn keys() -> usize {
     records().len()
 }

@@ -29,7 +29,7 @@ const DELAY_US: &str = "20";
 
 const WORKERS: [&str; 2] = ["1", "4"];
 
-/// How many snapshots there are in one of so many configurations: a soak says how many in all.
+/// Returns the number of snapshots in each of so many configurations: a soak sets their total.
 fn snapshots(short: usize, configurations: usize) -> usize {
     soak::count(short * configurations).div_ceil(configurations)
 }

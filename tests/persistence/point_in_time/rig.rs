@@ -75,7 +75,7 @@ impl Rig {
         String::from_utf8_lossy(&ask_text(&mut self.local, text)).into_owned()
     }
 
-    /// A line of INFO.
+    /// Returns a line of INFO.
     pub fn info(&mut self, name: &str) -> String {
         let text = self.ask("INFO everything");
         let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name}:"))).map(str::to_owned);
@@ -190,7 +190,8 @@ fn lines(engine: &Arc<Engine>) -> Vec<String> {
     lines.map(|line| without_numbers(&line, &LAYOUT)).collect()
 }
 
-/// How much writers may still do, so that they do it while snapshots are taken and not without end between them.
+/// The number of changes that writers may still make. It keeps them at work while snapshots are taken, and stops them in
+/// between.
 #[derive(Default)]
 pub struct Allowance {
     /// Changes, and whether it is over.
@@ -207,7 +208,7 @@ impl Allowance {
         !left.1
     }
 
-    /// How many changes are left, and whether it is over.
+    /// Returns the number of changes that are left, and whether the run has ended.
     pub fn left(&self) -> (usize, bool) {
         *self.left.lock().expect("nobody fails with it")
     }

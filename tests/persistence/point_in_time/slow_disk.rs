@@ -16,7 +16,7 @@ const SLOW: &str = "temp-rewriteaof";
 /// A slow disk.
 pub type SlowDisk = PassingDisk<Brake>;
 
-/// How slow it is.
+/// The limit of the disk's speed.
 #[derive(Debug)]
 pub struct Brake {
     bytes_per_second: u64,
@@ -24,7 +24,7 @@ pub struct Brake {
     changed: Condvar,
 }
 
-/// A disk in memory that is so slow.
+/// Returns a disk in memory with this speed.
 pub fn slow_disk(bytes_per_second: u64) -> SlowDisk {
     let brake = Brake { bytes_per_second, is_stopped: Mutex::default(), changed: Condvar::new() };
     PassingDisk::new(Arc::new(MemoryDisk::new()), brake)

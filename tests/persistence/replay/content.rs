@@ -95,7 +95,7 @@ fn describe(asker: &mut Asker, name: &[u8]) -> String {
     format!("{} {} {} {more}", escape(&kind), escape(&deadline), escape(&digest))
 }
 
-/// The deadlines of all fields of a hash, as one of the commands that ask for them gives them.
+/// Returns the deadlines of all fields of a hash, as the command `question` returns them.
 fn deadlines(asker: &mut Asker, name: &[u8], question: &str) -> String {
     let mut fields = leaves(&asker.ask_about("HKEYS", name));
     fields.sort();
@@ -104,12 +104,12 @@ fn deadlines(asker: &mut Asker, name: &[u8], question: &str) -> String {
     escape(&asker.ask(&[head, fields].concat()))
 }
 
-/// A description of a stream without the times at which its consumers were last seen, which are of no consequence.
+/// Returns a description of a stream without the times at which its consumers were last seen, which are of no consequence.
 fn without_clock(text: &str) -> String {
     without_numbers(text, &["seen-time\\r\\n:", "active-time\\r\\n:"])
 }
 
-/// A text without the numbers that stand behind these words.
+/// Returns a text without the numbers that stand behind these words.
 pub fn without_numbers(text: &str, words: &[&str]) -> String {
     let mut rest = text;
     let mut kept = String::new();
@@ -146,7 +146,7 @@ fn fields_are_soon(asker: &mut Asker, name: &[u8]) -> bool {
     is_hash && deadlines(asker, name, "HPTTL").split("\\r\\n").any(|part| is_soon(part.as_bytes()))
 }
 
-/// Whether a number is a time of less than a second.
+/// Returns whether a number is a time of less than a second.
 fn is_soon(reply: &[u8]) -> bool {
     let digits = std::str::from_utf8(reply).unwrap_or_default().trim_start_matches(':').trim_end();
     digits.parse::<i64>().is_ok_and(|milliseconds| (0..1000).contains(&milliseconds))

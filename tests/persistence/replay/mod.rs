@@ -32,7 +32,7 @@ const PIECE_BYTES: usize = 10_007;
 /// The number of commands after which a writer records the data.
 const TAKE_EVERY: usize = 50;
 
-/// How many effects are shown at most.
+/// The largest number of effects that are shown.
 const STORY_MAX: usize = 60;
 
 /// The bytes that data and journal may take beyond an empty engine in runs that are short of memory.
@@ -107,7 +107,7 @@ fn replay(journal: &[u8], seed: u64) -> Arc<Engine> {
     engine
 }
 
-/// The effects in which a text comes up, up to one of them, for a person to read.
+/// Returns the effects in which a text comes up, up to one of them, for a person to read.
 fn story(journal: &[u8], text: &str, last: Option<&[u8]>) -> Vec<String> {
     let before = |effect: &&[u8]| last.is_none_or(|last| effect.as_ptr() != last.as_ptr());
     let is_about_all =

@@ -34,7 +34,7 @@ impl Peer {
         Peer { server, connection }
     }
 
-    /// Whether it has this command.
+    /// Returns whether the server has this command.
     pub fn knows(&mut self, command: &str) -> bool {
         let told = self.connection.command(&["COMMAND", "INFO", command]);
         told.is_ok_and(|told| !leaves(&told).is_empty())
@@ -102,7 +102,7 @@ fn describe(kind: Kind, asked: Asked<'_>, name: &[u8]) -> String {
     format!("{} {} {} {}", escape(&of), escape(&deadline), escape(&digest), escape(&content))
 }
 
-/// The members of a sorted set with their scores, as numbers: servers write large ones in more ways than one.
+/// Returns the members of a sorted set with their scores, as numbers: servers write large ones in more ways than one.
 fn scored(told: &[u8]) -> Vec<u8> {
     let leaves = leaves(told);
     let score = |text: &[u8]| std::str::from_utf8(text).ok().and_then(|text| text.parse::<f64>().ok());
@@ -110,7 +110,7 @@ fn scored(told: &[u8]) -> Vec<u8> {
     pairs.collect::<String>().into_bytes()
 }
 
-/// The fields of a hash in order, each with its value and its deadline.
+/// Returns the fields of a hash in order, each with its value and its deadline.
 fn hash(kind: Kind, asked: Asked<'_>, name: &[u8]) -> Vec<u8> {
     let mut fields = leaves(&asked(&words("HKEYS", &[name])));
     fields.sort();

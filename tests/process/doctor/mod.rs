@@ -28,12 +28,12 @@ struct Report {
 }
 
 impl Report {
-    /// The cause that it names first.
+    /// Returns the cause that the report names first.
     fn cause(&self) -> Option<&str> {
         self.text.lines().find_map(|line| line.strip_prefix("The likely cause: "))
     }
 
-    /// It names this cause first, and says so by its exit code.
+    /// Checks that the report names this cause first, and that the exit code says that there is one.
     fn names(&self, cause: &str, kind: Kind) {
         assert_eq!(self.cause(), Some(cause), "{kind:?}\n{}{}", self.text, self.errors);
         assert_eq!(self.code, Some(1), "{kind:?}\n{}", self.text);

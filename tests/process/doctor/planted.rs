@@ -15,7 +15,7 @@ pub const REST: Duration = Duration::from_millis(10);
 /// The round trip of a line that is longer than a busy machine's own delays.
 const LONG: Duration = Duration::from_millis(2);
 
-/// A program that pipelines related requests, and has other work too.
+/// Returns a program that pipelines related requests, and has other work too.
 pub fn healthy(port: u16) -> impl Fn(&dyn Fn() -> bool, usize) {
     move |goes_on, number| {
         let mut connection = connect(port);
@@ -210,7 +210,7 @@ fn swapping() {
     }
 }
 
-/// The microseconds that a call of a command takes in the server.
+/// Returns the microseconds that a call of a command takes in the server.
 fn time_of(connection: &mut Connection, command: &str) -> f64 {
     let stats = connection.command(&["INFO", "commandstats"]).expect("a reply");
     let stats = String::from_utf8_lossy(&stats);

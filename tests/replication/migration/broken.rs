@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use super::rationed::Rationed;
 use super::*;
 
-/// It has ended so, with these words, and FROM takes writes.
+/// Checks that the migration has ended with this code and these words, and that FROM takes writes.
 fn ends(output: &Output, code: i32, words: &[&str], from: &Server) {
     let said = text(output);
     assert_eq!(output.status.code(), Some(code), "{said}");
@@ -17,7 +17,7 @@ fn ends(output: &Output, code: i32, words: &[&str], from: &Server) {
     assert_eq!(ask(&mut from.connect(), &["SET", "afterwards", "1"]), "+OK\r\n", "{said}");
 }
 
-/// How much of a dump may pass where it is held up.
+/// The number of bytes of a dump that pass before it is held up.
 const PART: u64 = 200_000;
 
 /// Starts a server with a dump of many pieces, behind a relay that lets through a few.

@@ -19,7 +19,7 @@ use crate::replication::ids::{assert_same, primary, replica};
 use crate::replication::replica::{caught_up, info};
 use sleeve_tests::probe::{ask, fill, wait_until};
 
-/// The program with these words.
+/// Returns the command line of `sleeve migrate` with these words.
 fn command(from: &str, to: &str, more: &[&str]) -> Command {
     let mut command = Command::new(Kind::Sleeve.binary().expect("a binary"));
     command.args(["migrate", from, to]).args(more).stdin(Stdio::null());
@@ -40,13 +40,13 @@ fn text(output: &Output) -> String {
     [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned()).concat()
 }
 
-/// An option of its configuration.
+/// Returns an option of a server's configuration.
 fn option(server: &Server, name: &str) -> String {
     let reply = ask(&mut server.connect(), &["CONFIG", "GET", name]);
     reply.split("\r\n").nth(4).unwrap_or_default().to_owned()
 }
 
-/// It has worked.
+/// Migrates, and checks that it has worked; returns the output.
 fn migrates(from: &Server, to: &Server, more: &[&str]) -> String {
     let output = migrate(from, to, more);
     let said = text(&output);
@@ -55,7 +55,7 @@ fn migrates(from: &Server, to: &Server, more: &[&str]) -> String {
     said
 }
 
-/// How many write at once.
+/// The number of clients that write at the same time.
 const WRITERS: usize = 3;
 
 /// Writers that follow the primary. Each appends numbers to a list, and remembers those that were acknowledged.

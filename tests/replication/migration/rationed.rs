@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use sleeve_tests::Relay;
 
-/// How many bytes may still pass, and how many have.
+/// The number of bytes that may still pass, and the number that have passed.
 #[derive(Default)]
 struct Allowance {
     left: Mutex<Counts>,
@@ -44,7 +44,7 @@ pub struct Rationed {
 }
 
 impl Rationed {
-    /// Before the server at this address; so many bytes of its words pass.
+    /// Starts a relay before the server at this address, which lets so many bytes of the server's output pass.
     pub fn before(server: SocketAddr, bytes: u64) -> Self {
         let allowance = Arc::new(Allowance::default());
         allowance.set(|counts| counts.left = bytes);
@@ -61,7 +61,7 @@ impl Rationed {
         self.allowance.set(|counts| counts.left = bytes);
     }
 
-    /// How many bytes have passed.
+    /// Returns the number of bytes that have passed.
     pub fn passed(&self) -> u64 {
         self.allowance.left.lock().expect("nobody panics with it").passed
     }

@@ -7,7 +7,7 @@ use super::primary;
 use super::words::say;
 use sleeve_tests::probe::{ask, wait_until};
 
-/// All that the log's files hold.
+/// Returns the contents of the AOF's files.
 fn logged(primary: &sleeve_tests::Server) -> String {
     let files = std::fs::read_dir(primary.folder().join("appendonlydir")).expect("a log");
     let bytes = files.flat_map(|entry| std::fs::read(entry.expect("a file").path()).expect("a file"));

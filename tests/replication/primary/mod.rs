@@ -26,14 +26,14 @@ fn primary(more: &[&str]) -> Server {
     Server::start_with(Kind::Sleeve, &[PRIMARY, more].concat())
 }
 
-/// A server of this kind that follows another.
+/// Starts a server of this kind that follows another.
 fn replica(kind: Kind, primary: &Server, more: &[&str]) -> Server {
     let port = primary.port().to_string();
     let own = ["--replicaof", "127.0.0.1", &port, "--enable-debug-command", "yes", "--save", ""];
     Server::start_with(kind, &[&own, more].concat())
 }
 
-/// A line of INFO.
+/// Returns a line of INFO.
 fn info(connection: &mut Connection, name: &str) -> String {
     let text = ask(connection, &["INFO", "everything"]);
     let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name}:"))).map(str::to_owned);

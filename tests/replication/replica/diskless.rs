@@ -51,8 +51,8 @@ fn library(generation: &str) -> String {
     format!("#!lua name=generations\nredis.register_function{{{function}}}")
 }
 
-/// A way to a primary that lets the beginning of each dump through and holds the rest back until it is told to let it through
-/// or to end the connection.
+/// Returns a relay to a primary. It lets the beginning of each dump through, and holds the remaining bytes back until the
+/// sender says to let them through or to close the connection.
 fn held_dumps(primary: &Server) -> (Relay, Sender<bool>) {
     let (verdict, verdicts) = channel();
     let verdicts = Mutex::new(verdicts);
@@ -73,8 +73,8 @@ fn held_dumps(primary: &Server) -> (Relay, Sender<bool>) {
     (relay, verdict)
 }
 
-/// A replica that has an older state of its primary's data, which is longer ago than the primary remembers; `generation` is `new`
-/// there by now. It is on the way of loading that, and the rest of the dump is held back.
+/// Returns a replica with an older state of its primary's data, too old for a partial sync. On the primary, `generation` is
+/// `new` by now. The replica is loading that data, and the relay holds back the end of the dump.
 fn left_behind(kind: Kind) -> (Server, Server, Sender<bool>) {
     let (primary, replica) = (primary(kind), replica(&["--repl-diskless-load", "swapdb", "--workers", "2"]));
     let mut writer = primary.connect();

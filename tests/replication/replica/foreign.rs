@@ -41,7 +41,7 @@ pub fn greet(peer: &mut TcpStream) -> String {
     String::from_utf8_lossy(&heard).into_owned()
 }
 
-/// The dump of an empty server.
+/// Returns the dump of an empty server.
 pub fn empty_dump() -> Vec<u8> {
     let server = Server::start(Kind::Redis);
     ask(&mut server.connect(), &["SAVE"]);

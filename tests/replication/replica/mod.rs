@@ -28,18 +28,18 @@ const DEBUG: [&str; 2] = ["--enable-debug-command", "yes"];
 /// The version up to which Redis 8 is asked (`Scope::newest`).
 const REDIS_8: (u32, u32) = (8, 1);
 
-/// A primary that begins to send its data at once.
+/// Starts a primary that sends its data at once.
 pub fn primary(kind: Kind) -> Server {
     let options = ["--repl-diskless-sync-delay", "0", "--repl-backlog-size", "256mb"];
     Server::start_with(kind, &[&DEBUG[..], &options].concat())
 }
 
-/// A Sleeve that can be a replica.
+/// Starts a Sleeve that can be a replica.
 pub fn replica(arguments: &[&str]) -> Server {
     Server::start_with(Kind::Sleeve, &[&DEBUG, arguments].concat())
 }
 
-/// A line of INFO replication, or of another section.
+/// Returns a line of INFO replication, or of another section.
 pub fn info(server: &Server, name: &str) -> String {
     let text = ask(&mut server.connect(), &["INFO", "everything"]);
     let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name}:"))).map(str::to_owned);

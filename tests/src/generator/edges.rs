@@ -130,7 +130,7 @@ const LENGTHS: &[usize] =
 /// The longest, in bytes.
 const LONG: usize = 300_000;
 
-/// Any of all of them.
+/// Returns any of these arguments.
 pub fn any(random: &mut Random) -> Vec<u8> {
     match random.below(8) {
         0..=3 => number(random),

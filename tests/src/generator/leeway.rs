@@ -5,7 +5,8 @@
 
 use crate::transcript::frame::{children, rewritten, sorted, text};
 
-/// How far apart two servers may read the same clock, in milliseconds; far less than any two deadlines differ.
+/// The largest difference between two servers' readings of the same clock, in milliseconds; far less than any two deadlines
+/// differ.
 const CLOCK_MS_MAX: u64 = 600_000;
 
 /// A number from here on is a time since 1970 in milliseconds, or as far away.
@@ -17,7 +18,7 @@ const MOMENT_S_MIN: i64 = 50_000;
 /// Replies to which of these commands may differ, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leeway {
-    /// Not at all.
+    /// The replies must be equal.
     None,
     /// The order is open.
     Order,
@@ -38,7 +39,7 @@ pub enum Leeway {
     OpenRange,
     /// Small lists and sets are packed in newer servers only, and Redis unpacks the sorted sets that it sorts.
     Encoding,
-    /// Only the kind of reply can be compared.
+    /// Only the kind of the replies is compared.
     Open,
 }
 
@@ -104,7 +105,7 @@ pub fn shortest(reply: &[u8]) -> Vec<u8> {
     })
 }
 
-/// Whether two replies agree as far as they must. The second is that of the yardstick.
+/// Returns whether two replies agree as far as the leeway demands. The second is that of the yardstick.
 pub fn agree(one: &[u8], two: &[u8], leeway: Leeway) -> bool {
     one == two
         || match leeway {
@@ -132,7 +133,7 @@ fn without_names(places: &[u8]) -> Option<Vec<Vec<u8>>> {
     Some(all)
 }
 
-/// Whether the first reply is an error about a range, and the second is about the key alone.
+/// Returns whether the first reply is an error about a range, and the second is about the key alone.
 fn is_looked_up_first(one: &[u8], two: &[u8]) -> bool {
     let is_missing = matches!(two, b":0\r\n" | b":-1\r\n");
     let is_other_type = two.starts_with(b"-WRONGTYPE");
@@ -141,7 +142,7 @@ fn is_looked_up_first(one: &[u8], two: &[u8]) -> bool {
     one.starts_with(b"-ERR") && (is_missing || is_other_type || is_success)
 }
 
-/// Whether two replies are near, but for lags that the second does not know.
+/// Returns whether two replies are near, except for lags that the second does not know.
 fn near_with_lag(one: &[u8], two: &[u8]) -> bool {
     let (Some(ones), Some(twos)) = (children(one), children(two)) else { return near(one, two, CLOCK_MS_MAX, 0) };
     let is_lag = |index: usize| index > 0 && text(ones[index - 1]) == Some(b"lag");
@@ -158,7 +159,7 @@ fn is_large(reply: &[u8]) -> bool {
     matches!(text(reply), Some(b"quicklist" | b"hashtable" | b"skiplist"))
 }
 
-/// Whether two replies are the same but for numbers from `least` on that were read from a clock a moment apart.
+/// Returns whether two replies are equal except for numbers from `least` on that were read from a clock a moment apart.
 fn near(one: &[u8], two: &[u8], apart_max: u64, least: i64) -> bool {
     if one == two {
         return true;

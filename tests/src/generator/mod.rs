@@ -60,7 +60,7 @@ const TAKEN_IN: &[&str] = &[
     "script|load",
 ];
 
-/// How often a command that would wash away everything is really sent, or one that may have to wait.
+/// The commands that are sent in one of so many cases only, because they would delete much data or may have to wait.
 const RARELY: &[(&str, usize)] = &[
     ("flushdb", 30),
     ("flushall", 30),
@@ -85,7 +85,8 @@ pub struct Scope {
     pub rows: Vec<&'static Row>,
     /// Options up to this version. Before 7.2, consumers came into being in other places.
     pub newest: (u32, u32),
-    /// It may be said how many entries a group has read, which Valkey counts and Redis 8 bounds in a way of its own.
+    /// True if commands may state the number of entries that a group has read, which Valkey counts and Redis 8 bounds in a
+    /// way of its own.
     pub entries_read: bool,
     /// Producers may number their messages, which only Redis 8.6 understands.
     pub producers: bool,
@@ -134,9 +135,9 @@ impl Scope {
 pub struct Generator {
     values: Values,
     scope: Scope,
-    /// Where the number of the keys or fields that follow is to be written.
+    /// The index of the argument with the number of the keys or fields that follow.
     counted: Option<usize>,
-    /// How many keys the command has named in a row.
+    /// The number of keys that the command has named in a row.
     repeated: usize,
     /// The command is for a script to run.
     in_script: bool,
@@ -148,12 +149,12 @@ impl Generator {
         Generator { values: Values::new(seed), scope, counted: None, repeated: 1, in_script: false }
     }
 
-    /// The source of the generator's choices, for choices that belong to the same run.
+    /// Returns the source of the generator's choices, for choices that belong to the same run.
     pub fn random(&mut self) -> &mut Random {
         &mut self.values.random
     }
 
-    /// The next command.
+    /// Returns the next command.
     pub fn command(&mut self) -> Words {
         let row = self.row();
         self.words(row, true)
@@ -169,7 +170,7 @@ impl Generator {
         if is_random { vec![b"PING".to_vec()] } else { self.words(row, true) }
     }
 
-    /// A command of this row.
+    /// Returns a command of this row.
     pub fn command_of(&mut self, row: &'static Row) -> Words {
         self.words(row, true)
     }
@@ -190,7 +191,7 @@ impl Generator {
         }
     }
 
-    /// The words of a command, now and then broken.
+    /// Returns the words of a command, now and then broken.
     fn words(&mut self, row: &'static Row, may_spoil: bool) -> Words {
         self.values.begin();
         (self.counted, self.repeated) = (None, 1);
@@ -221,7 +222,7 @@ impl Generator {
         words
     }
 
-    /// A command for a command to look at or for a script to run.
+    /// Returns a command as an argument of another command, or for a script to run.
     fn inner_command(&mut self, row: &'static Row) -> Words {
         let is_scripting = matches!(row.group, Group::Scripting) || row.full_name.starts_with("command|");
         // Consumers would have to be made there too; see `Scope::newest`.
@@ -326,7 +327,7 @@ impl Generator {
         !argument.optional || self.values.random.once_in(3)
     }
 
-    /// How often an argument is written.
+    /// Returns the number of times that an argument is written.
     fn times(&mut self, row: &Row, argument: &Argument) -> usize {
         let is_bound = argument.name == "weight" || (argument.name == "id" && row.full_name.starts_with("xread"));
         let times = match argument.multiple {
@@ -418,8 +419,8 @@ fn suits(row: &Row, argument: &Argument, words: &Words) -> bool {
     !(is_open && matches!(argument.token, Some("LIMIT" | "STORE")))
 }
 
-/// Whether a command may be broken: not where that could have it wait for ever, where versions take different numbers of
-/// arguments, or where makers differ in how strict they are.
+/// Returns whether a command may be broken. It may not if it could then wait for ever, if versions take different numbers of
+/// arguments, or if makers differ in how strict they are.
 fn may_spoil_row(row: &Row) -> bool {
     let is_newer = NEWER_OPTIONS.iter().any(|(name, _, _)| *name == row.full_name) || row.full_name == "xgroup|create";
     !row.flags.contains(Flags::BLOCKING)
@@ -440,8 +441,8 @@ fn is_script(name: &[u8]) -> bool {
     name.starts_with(b"eval") || name.starts_with(b"fcall")
 }
 
-/// Whether a command's value would be taken for a time if the two changed places: a small number, which would pass while
-/// the test runs, on one server sooner than on the other.
+/// Returns whether a command has a time beside a value that would be taken for the time if the two changed places. Such a
+/// value is a small number, which would pass while the test runs, on one server sooner than on the other.
 fn sets_with_time(words: &Words) -> bool {
     let name = words[0].to_ascii_lowercase();
     matches!(name.as_slice(), b"setex" | b"psetex") || name.starts_with(b"hexpire") || name.starts_with(b"hpexpire")

@@ -10,7 +10,7 @@ pub struct Script {
     pub text: &'static str,
     /// SHA-1 of the source, in hexadecimal digits.
     pub digest: &'static str,
-    /// How many keys it takes at least.
+    /// The least number of keys that it takes.
     pub keys: usize,
     /// Its arguments are the words of a command.
     pub runs_command: bool,

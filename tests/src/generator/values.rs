@@ -18,7 +18,7 @@ const LEXICAL_POOL: char = 'q';
 /// Keys in a pool.
 pub const KEYS_A_POOL: usize = 3;
 
-/// How the bounds of a ZRANGE are to be understood.
+/// The meaning of the bounds of a ZRANGE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bounds {
     /// Ranks.
@@ -32,9 +32,9 @@ pub enum Bounds {
 /// The source of arguments.
 #[derive(Debug)]
 pub struct Values {
-    /// Every choice comes from here.
+    /// The source of every choice.
     pub random: Random,
-    /// How the bounds of the command that is being made are to be understood.
+    /// The meaning of the bounds in the command that is being made.
     pub bounds: Bounds,
     /// Members that the command chooses from.
     members: i64,
@@ -59,7 +59,7 @@ impl Values {
         self.bounds = *self.random.pick(&[Bounds::Rank, Bounds::Score, Bounds::Name]);
     }
 
-    /// A key, mostly one of the type that the command is for.
+    /// Returns a key, mostly one of the type that the command is for.
     pub fn key(&mut self, row: &Row) -> Vec<u8> {
         let pool = match row.group {
             Group::List => 'l',
@@ -94,7 +94,7 @@ impl Values {
         }
     }
 
-    /// A pattern of names.
+    /// Returns a pattern of names.
     pub fn pattern(&mut self, row: &Row) -> Vec<u8> {
         if row.full_name.starts_with("sort") {
             return self.one_of(&["k*", "h*->m1", "h*->1", "#", "nosort", "*", "h0->*"]);
@@ -102,7 +102,7 @@ impl Values {
         self.one_of(&["*", "k*", "?1", "[k-m]*", "[^k]?", "\\k1", "", "[", "m*", "1*", "h1"])
     }
 
-    /// A value for an argument that is neither a key nor a word of the grammar.
+    /// Returns a value for an argument that is neither a key nor a word of the grammar.
     pub fn value(&mut self, row: &Row, argument: &Argument) -> Vec<u8> {
         if self.lexical && argument.name == "score" {
             return b"0".to_vec();
@@ -276,7 +276,7 @@ impl Values {
         if self.random.once_in(2) { self.edge(&["0", "-1"], 0, 50) } else { self.entry() }
     }
 
-    /// The name of an entry for XADD, which must be greater than all before.
+    /// Returns the name of an entry for XADD, which must be greater than all before.
     pub fn next_entry(&mut self) -> Vec<u8> {
         self.entry += self.random.between(0, 3);
         match self.random.below(12) {
@@ -287,7 +287,7 @@ impl Values {
         }
     }
 
-    /// The name of an entry that is there, perhaps.
+    /// Returns the name of an entry that may exist.
     fn entry(&mut self) -> Vec<u8> {
         let back = *self.random.pick(&[5, 30, 300]);
         let near = (self.entry - self.random.between(0, back)).max(0);
@@ -298,7 +298,7 @@ impl Values {
         }
     }
 
-    /// A member of a collection, a field of a hash, an element of a list.
+    /// Returns a member of a collection, a field of a hash, an element of a list.
     pub fn member(&mut self) -> Vec<u8> {
         let number = self.random.below(usize::try_from(self.members).unwrap_or(8));
         match self.random.below(16) {
@@ -313,7 +313,7 @@ impl Values {
         }
     }
 
-    /// A value for a string to hold.
+    /// Returns a value for a string to hold.
     pub fn string(&mut self) -> Vec<u8> {
         match self.random.below(10) {
             0 => Vec::new(),
@@ -335,7 +335,7 @@ impl Values {
         }
     }
 
-    /// A time from now that does not pass while the test runs, or one that is refused or has passed.
+    /// Returns a time from now that does not pass while the test runs, or one that is refused or has passed.
     fn duration(&mut self, low: i64, high: i64) -> Vec<u8> {
         if self.random.once_in(6) {
             return self.one_of(&[
@@ -350,8 +350,8 @@ impl Values {
         self.random.between(low, high).to_string().into_bytes()
     }
 
-    /// A point in time that is far away. SET may keep a key that has expired already for a while, which DBSIZE shows, so
-    /// it gets none that has passed.
+    /// Returns a point in time that is far away. It has not passed if it is for SET: a server may keep a key that has expired
+    /// already for a while, which DBSIZE shows.
     fn moment(&mut self, row: &Row, scale: i64) -> Vec<u8> {
         if self.random.once_in(6) {
             let low: &[&str] = if row.full_name == "set" { &["0", "-1"] } else { &["0", "-1", "1", "1000000"] };
@@ -368,12 +368,12 @@ impl Values {
         self.random.between(low, high).to_string().into_bytes()
     }
 
-    /// One of some words.
+    /// Returns one of some words.
     pub fn one_of(&mut self, choices: &[&str]) -> Vec<u8> {
         self.random.pick(choices).as_bytes().to_vec()
     }
 
-    /// A word of the grammar in some case of letters.
+    /// Returns a word of the grammar in some case of letters.
     pub fn cased(&mut self, word: &str) -> Vec<u8> {
         if self.random.once_in(4) { word.to_ascii_lowercase() } else { word.to_ascii_uppercase() }.into_bytes()
     }

@@ -3,7 +3,7 @@
 //! The text form is that of C strings without the quotes: printable bytes stand for themselves, the others are `\r`, `\n`,
 //! `\t`, `\\` or `\xHH`. It is exact in both directions. Plain functions, called from any thread.
 
-/// The printable form of `bytes`.
+/// Returns the printable form of `bytes`.
 pub fn escape(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for &byte in bytes {
@@ -19,7 +19,7 @@ pub fn escape(bytes: &[u8]) -> String {
     text
 }
 
-/// The bytes that `text` stands for; the error names the escape that is wrong.
+/// Returns the bytes that `text` stands for; the error names the escape that is wrong.
 pub fn unescape(text: &str) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -48,7 +48,7 @@ fn unescape_one(rest: &mut impl Iterator<Item = u8>) -> Result<u8, String> {
     }
 }
 
-/// The value of one hexadecimal digit.
+/// Returns the value of one hexadecimal digit.
 fn hex_digit(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }

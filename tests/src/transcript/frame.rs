@@ -12,7 +12,7 @@ enum Fault {
     Malformed,
 }
 
-/// One scanned reply: its own line, and the replies inside it.
+/// A scanned reply: its own line, and the replies inside it.
 struct Node<'a> {
     /// The bytes of the whole reply.
     bytes: &'a [u8],
@@ -41,7 +41,7 @@ pub fn split(mut bytes: &[u8]) -> Vec<&[u8]> {
     parts
 }
 
-/// The replies that the reply holds at its top level, or none where it is no collection.
+/// Returns the replies that the reply holds at its top level, or none if it is no collection.
 pub fn children(bytes: &[u8]) -> Option<Vec<&[u8]>> {
     let node = scan(bytes).ok()?;
     matches!(node.header.first(), Some(b'*' | b'~' | b'%' | b'>'))
@@ -66,7 +66,7 @@ pub fn leaves(bytes: &[u8]) -> Vec<Vec<u8>> {
 /// A function that [`rewritten`] calls with the mark and the text of each leaf. It returns a new text, or none to keep it.
 pub type Rewrite = dyn Fn(u8, &[u8]) -> Option<Vec<u8>>;
 
-/// The reply with the texts of its strings, doubles and errors changed.
+/// Returns the reply with the texts of its strings, doubles and errors changed.
 pub fn rewritten(bytes: &[u8], rewrite: &Rewrite) -> Vec<u8> {
     fn write(node: &Node<'_>, rewrite: &Rewrite, out: &mut Vec<u8>) {
         let mark = node.header.first().copied().unwrap_or_default();
@@ -87,7 +87,7 @@ pub fn rewritten(bytes: &[u8], rewrite: &Rewrite) -> Vec<u8> {
     out
 }
 
-/// The text of a string, number or error, without its marks.
+/// Returns the text of a string, number or error, without its marks.
 pub fn text(bytes: &[u8]) -> Option<&[u8]> {
     let node = scan(bytes).ok()?;
     let body = match node.header.first()? {

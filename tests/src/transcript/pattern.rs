@@ -42,12 +42,12 @@ impl Pattern {
         Ok(Pattern { parts, source: text.to_owned() })
     }
 
-    /// The pattern as it was written.
+    /// Returns the pattern as it was written.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// Whether the whole of `bytes` fits the pattern.
+    /// Returns whether the whole of `bytes` fits the pattern.
     pub fn matches(&self, bytes: &[u8]) -> bool {
         fits(&self.parts, bytes)
     }
@@ -65,7 +65,7 @@ fn parse_hole(hole: &str) -> Result<Part, String> {
     bounds.map(|(low, high)| Part::Integer(low, high)).ok_or_else(|| format!("unknown hole {{{hole}}}"))
 }
 
-/// Whether the whole of `bytes` fits the segments, between any two of which anything may stand.
+/// Returns whether the whole of `bytes` fits the segments. Any bytes may stand between two segments.
 fn fits(parts: &[Part], bytes: &[u8]) -> bool {
     let segments: Vec<&[Part]> = parts.split(|part| *part == Part::Any).collect();
     let Some((first, rest)) = segments.split_first() else { return false };
@@ -81,7 +81,7 @@ fn fits(parts: &[Part], bytes: &[u8]) -> bool {
     (at..=bytes.len()).any(|start| take(last, &bytes[start..]) == Some(bytes.len() - start))
 }
 
-/// How many bytes the parts take from the beginning of `bytes`; each takes as many as it can.
+/// Returns the number of bytes that the parts take from the beginning of `bytes`; each takes as many as it can.
 fn take(parts: &[Part], bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     for part in parts {

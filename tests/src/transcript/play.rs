@@ -19,15 +19,15 @@ use crate::unread::{Unread, ends};
 /// A server under test.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
-    /// Where it listens.
+    /// The address of the server.
     pub address: SocketAddr,
     /// The kind of the server.
     pub kind: Kind,
-    /// Which version of Redis it says that it is, without the last part.
+    /// The version of Redis that the server reports, without the last part.
     pub version: (u32, u32),
 }
 
-/// One reply that differs from the recorded one.
+/// A reply that differs from the recorded one.
 #[derive(Debug)]
 pub struct Difference {
     /// The file, the line, the case and the protocol.
@@ -47,7 +47,7 @@ pub struct Tally {
     pub cases: usize,
     /// Replies compared.
     pub replies: usize,
-    /// Where they differ.
+    /// The differing replies.
     pub differences: Vec<Difference>,
 }
 
@@ -61,7 +61,7 @@ impl fmt::Display for Difference {
 }
 
 impl Target {
-    /// The running server, which is asked for its version.
+    /// Asks a running server for its version, and makes it a target.
     pub fn of(server: &Server) -> Target {
         let info = server.connect().command(&["INFO", "server"]).expect("a reply");
         let info = String::from_utf8_lossy(&info);
@@ -124,7 +124,7 @@ pub fn run_case(case: &Case, protocol: u8, address: SocketAddr) -> Vec<Outcome> 
     outcomes
 }
 
-/// The replies in the order in which they are compared and recorded.
+/// Returns the replies in the order in which they are compared and recorded.
 pub fn settled(step: &Step, replies: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let settle = |reply: &Vec<u8>| match step.order {
         Order::Exact => reply.clone(),
@@ -134,7 +134,7 @@ pub fn settled(step: &Step, replies: &[Vec<u8>]) -> Vec<Vec<u8>> {
     replies.iter().map(settle).collect()
 }
 
-/// The expected and the actual reply, escaped, where they differ.
+/// Returns the expected and the actual reply, escaped, where they differ.
 fn compare(step: &Step, protocol: u8, outcome: &Outcome) -> Option<(String, String)> {
     let expected = match step.expected_bytes(protocol) {
         Ok(bytes) => bytes,

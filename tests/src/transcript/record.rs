@@ -11,7 +11,7 @@ use super::escape::escape;
 use super::play::{Target, run_case, settled};
 use super::script::Script;
 
-/// The transcripts in `folder`, by name.
+/// Returns the transcripts in `folder`, by name.
 pub fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files: Vec<PathBuf> =
         fs::read_dir(folder)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<_, _>>()?;

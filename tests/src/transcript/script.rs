@@ -37,11 +37,11 @@ pub struct Options {
     pub configuration: Vec<(String, Option<String>)>,
     /// The server with the replies that are the reference.
     pub reference: Reference,
-    /// Whether clients of earlier cases must have left.
+    /// True if clients of earlier cases must have left.
     pub alone: bool,
 }
 
-/// Some requests that belong together.
+/// A group of requests that belong together.
 #[derive(Debug)]
 pub struct Case {
     /// Its title.
@@ -73,7 +73,7 @@ pub enum Replies {
     UntilClosed,
 }
 
-/// Which order of a reply's parts matters.
+/// The parts of a reply with an order that matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// The order as it came.
@@ -84,18 +84,18 @@ pub enum Order {
     OpenPairs,
 }
 
-/// One request and the replies that it should get.
+/// A request and the replies that it should get.
 #[derive(Debug)]
 pub struct Step {
-    /// Where it stands in the file, from 1.
+    /// The line of the file, from 1.
     pub line: usize,
     /// The name of the connection.
     pub connection: String,
     /// The request, or the bytes, to send.
     pub action: Action,
-    /// How much comes back.
+    /// The number and kind of the replies.
     pub replies: Replies,
-    /// Which order matters.
+    /// The order that matters.
     pub order: Order,
     /// The pattern that the reply must fit if it is not compared.
     pub pattern: Option<Pattern>,
@@ -148,7 +148,7 @@ impl Script {
         Ok(reader.script)
     }
 
-    /// The text of the transcript, with the recorded replies as they are now.
+    /// Returns the text of the transcript, with the recorded replies as they are now.
     pub fn render(&self) -> String {
         let mut lines: Vec<String> = self.preamble.clone();
         for case in &self.cases {
@@ -165,7 +165,7 @@ impl Script {
 }
 
 impl Step {
-    /// The bytes that should come back in `protocol`.
+    /// Returns the bytes that should come back in `protocol`.
     pub fn expected_bytes(&self, protocol: u8) -> Result<Vec<u8>, String> {
         let lines = &self.expected[usize::from(protocol == 3)];
         lines.iter().map(|line| unescape(line)).collect::<Result<Vec<_>, _>>().map(|parts| parts.concat())
@@ -176,7 +176,7 @@ impl Step {
         self.expected[usize::from(protocol == 3)] = replies.iter().map(|reply| escape(reply)).collect();
     }
 
-    /// The request as the file has it.
+    /// Returns the request as the file has it.
     pub fn source(&self) -> &str {
         &self.source
     }

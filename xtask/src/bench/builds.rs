@@ -1,4 +1,4 @@
-//! Which build of each server takes part: the fastest of those that are found on this machine.
+//! The choice of the build of each server that takes part: the fastest of those that are found on this machine.
 //!
 //! The same version of a server can be a third slower in one package than in another, because of its allocator or its
 //! compiler. A ratio says something only against a server at its best, so several builds of one server are first measured
@@ -16,7 +16,7 @@ use sleeve_tests::{Kind, Server, Settings};
 /// The servers that Sleeve is compared with.
 const PEERS: [Kind; 3] = [Kind::Redis, Kind::Redis8, Kind::Valkey];
 
-/// How often each of several builds is measured before one is chosen, at the most.
+/// The largest number of measurements of each of several builds before one is chosen.
 const ROUNDS_MAX: u32 = 3;
 
 /// The binaries that take part, one for each kind.
@@ -42,7 +42,7 @@ impl Builds {
         Ok(Builds { chosen })
     }
 
-    /// The program to start for a kind.
+    /// Returns the program to start for a kind.
     ///
     /// # Errors
     /// When no build of that kind takes part.
@@ -51,18 +51,18 @@ impl Builds {
         build.map(|(_, binary, _)| binary.as_path()).ok_or_else(|| format!("no build of {} takes part", kind.name()))
     }
 
-    /// The load generator, which is a part of Sleeve's binary.
+    /// Returns the load generator, which is a part of Sleeve's binary.
     pub fn generator(&self) -> &Path {
         &self.chosen[0].1
     }
 
-    /// Each server's name with the version and the allocator of the build that took part.
+    /// Returns the name of each server with the version and the allocator of the build that takes part.
     pub fn versions(&self) -> Vec<(&'static str, String)> {
         self.chosen.iter().map(|(kind, _, version)| (kind.name(), version.clone())).collect()
     }
 }
 
-/// The build that takes the least CPU time for a GET at depth 64, where builds differ most.
+/// Returns the build that takes the least CPU time for a GET at depth 64, where builds differ most.
 fn fastest(kind: Kind, found: Vec<PathBuf>, generator: &Path, effort: Effort) -> Result<PathBuf, String> {
     println!("==> choosing one of {} builds of {}", found.len(), kind.name());
     let load = Load {

@@ -21,9 +21,9 @@ const LIBRARIES: [&str; 10] =
 const BESIDE_OTHERS: Ratio =
     ("sleeve", &["redis-rs", "fred", "rustis", "kevy", "rueidis", "lettuce", "ioredis", "redis-py", "glide"]);
 
-/// How many of them, from the front, are of the program for Rust.
+/// The number of libraries, from the front, that belong to the program for Rust.
 const IN_RUST: usize = 5;
-/// How many of these have a runtime of tokio's with so many threads.
+/// The number of these that have a runtime of tokio's with so many threads.
 const ON_TOKIO: usize = 4;
 const THREADS: [&str; 2] = ["1", "2"];
 
@@ -34,7 +34,7 @@ Examples:
   cargo xtask bench clients --server sleeve --rounds 5
 ";
 
-/// Which libraries run which workloads.
+/// The libraries and the workloads that they run.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
@@ -146,7 +146,7 @@ fn all_rounds(
     Ok(all)
 }
 
-/// A figure of each run: times in seconds are divided by the number of calls and given in microseconds.
+/// Returns a figure of each run: times in seconds are divided by the number of calls and given in microseconds.
 fn figures(runs: &[Value], field: &str) -> Vec<f64> {
     let figure = |run: &Value| {
         let value = run[field].as_f64()?;

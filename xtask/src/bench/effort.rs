@@ -1,4 +1,4 @@
-//! How much work a measurement is given.
+//! The amount of work that a measurement is given.
 
 /// The length of a run, the same for every table.
 #[derive(Clone, Copy, Debug)]

@@ -22,12 +22,12 @@ impl Noise {
     }
 }
 
-/// The name of a key by its number, as the generator makes them.
+/// Returns the name of a key by its number, as the generator makes them.
 pub fn key(number: u64) -> String {
     format!("key:{number:012}")
 }
 
-/// The SET of a key with a value of 200 bytes of noise.
+/// Returns the SET of a key with a value of 200 bytes of noise.
 pub fn string(number: u64, noise: &mut Noise) -> Vec<Vec<u8>> {
     let value = (0..VALUE_BYTES / 8).flat_map(|_| noise.next().to_le_bytes()).collect();
     vec![b"SET".to_vec(), key(number).into_bytes(), value]

@@ -14,7 +14,7 @@ pub struct Contender {
     pub kind: Kind,
     /// Sleeve's number of workers.
     pub workers: Option<u32>,
-    /// Where its threads may run.
+    /// The CPUs on which its threads may run.
     pub cpus: &'static [usize],
     /// Further options.
     pub options: &'static [&'static str],
@@ -42,7 +42,7 @@ impl Contender {
     }
 }
 
-/// All contenders of one table.
+/// The contenders of a table.
 #[derive(Debug)]
 pub struct Fleet {
     pub servers: Vec<(Contender, Server)>,

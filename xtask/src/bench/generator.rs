@@ -1,4 +1,4 @@
-//! One run of `sleeve bench` on CPU 1, and the figure that is wanted from it.
+//! A run of `sleeve bench` on CPU 1, and the figure that is wanted from it.
 
 use std::path::Path;
 use std::process::Command;
@@ -28,7 +28,7 @@ pub struct Load {
 pub enum State {
     /// Data that these tests need, written once and shared by all loads that need the same.
     Kept(&'static str),
-    /// Only the data that the test itself needs, written anew for every run: it adds or removes data as part of the load.
+    /// The data that the test itself needs and no other, written anew for every run: the load adds or removes data.
     Filled,
     /// Without data: the test builds its own.
     Empty,
@@ -59,7 +59,7 @@ impl Figure {
 }
 
 impl Load {
-    /// A row's label, such as `GET, depth 16`.
+    /// Returns a row's label, such as `GET, depth 16`.
     pub fn label(&self) -> String {
         let test = self.test.trim_end_matches("_mbulk").to_uppercase();
         let test = test.replace('_', " ");

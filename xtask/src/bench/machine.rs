@@ -34,14 +34,14 @@ pub fn describe() -> Machine {
     }
 }
 
-/// The first `name: value` of one of the kernel's files.
+/// Returns the first `name: value` of one of the kernel's files.
 fn field(path: &str, name: &str) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     let line = text.lines().find(|line| line.starts_with(name))?;
     Some(line.split_once(':')?.1.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// The words of a processor's name that tell it from others.
+/// Returns the words of a processor's name that tell it from others.
 fn short(cpu: &str) -> String {
     let cpu = cpu.split('@').next().unwrap_or_default().to_lowercase().replace("(r)", "").replace("(tm)", "");
     let noise = ["cpu", "processor", "with", "@"];
@@ -49,8 +49,8 @@ fn short(cpu: &str) -> String {
     words.filter(|word| !word.is_empty() && !noise.contains(word)).take(5).collect::<Vec<_>>().join("-")
 }
 
-/// The civil date of a time since the epoch, by counting days in 400-year cycles that begin in March
-/// (the proleptic Gregorian calendar, ISO 8601).
+/// Returns the civil date of a time since the epoch, by counting days in 400-year cycles that begin in March (the proleptic
+/// Gregorian calendar, ISO 8601).
 fn date_of(seconds: u64) -> String {
     let days = seconds / 86_400 + 719_468;
     let (cycle, day_of_cycle) = (days / 146_097, days % 146_097);

@@ -23,7 +23,7 @@ pub const NAMES: [&str; 13] = [
     "client",
 ];
 
-/// One table: the same loads sent to several servers.
+/// A table: the same loads sent to several servers.
 #[derive(Debug)]
 pub struct Comparison {
     pub name: &'static str,
@@ -50,7 +50,7 @@ const ALL: &[Contender] = &[SINGLE_WORKER, Contender::REDIS, Contender::REDIS8, 
 /// A bar is about the best of all peers in the same round.
 pub const BEST_PEER: Ratio = ("sleeve", &["redis", "redis 8", "valkey"]);
 
-/// Every comparison, in the order of the page.
+/// Returns all comparisons, in the order of the page.
 pub fn comparisons() -> Vec<Comparison> {
     vec![depth(), types(), unpipelined(), workers(), single(), log()]
 }
@@ -159,7 +159,7 @@ fn single() -> Comparison {
     }
 }
 
-/// A log that is synced once a second, beside no log. No log is rewritten meanwhile.
+/// Compares an AOF that is synced once a second with no AOF. The AOF is not rewritten during the load.
 fn log() -> Comparison {
     const NO_LOG: Contender = Contender { name: "no log", ..Contender::SLEEVE };
     const EVERY_SECOND: Contender = Contender { name: "everysec", options: EVERYSEC, ..Contender::SLEEVE };
@@ -184,7 +184,7 @@ pub fn random_keys(test: &'static str) -> Load {
     Load { test, clients: 50, pipeline: 16, requests: 1_000_000, data_size: 16, keyspace: 1_000_000, state }
 }
 
-/// An MSET of ten keys is ten times the work.
+/// Returns the number of requests of a test: an MSET of ten keys is about ten times the work of a simple command.
 fn requests(test: &str, simple: u64) -> u64 {
     if test == "mset" { simple / 8 } else { simple }
 }

@@ -21,7 +21,7 @@ pub fn resident_bytes(process_id: u32) -> Result<u64, String> {
     status(process_id, "VmRSS:")
 }
 
-/// The most that its resident memory has been since [`forget_peak`].
+/// Returns the largest resident memory since [`forget_peak`].
 ///
 /// # Errors
 /// As [`cpu_seconds`].
@@ -37,7 +37,7 @@ pub fn forget_peak(process_id: u32) -> Result<(), String> {
     fs::write(format!("/proc/{process_id}/clear_refs"), "5").map_err(|error| error.to_string())
 }
 
-/// A line of `status`, which Linux gives in KiB.
+/// Returns a line of `status`, which Linux gives in KiB.
 fn status(process_id: u32, name: &str) -> Result<u64, String> {
     let text = fs::read_to_string(format!("/proc/{process_id}/status")).map_err(|error| error.to_string())?;
     let line = text.lines().find_map(|line| line.strip_prefix(name));

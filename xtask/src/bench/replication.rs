@@ -75,7 +75,7 @@ pub fn measure(builds: &Builds, effort: Effort) -> Result<Table, String> {
     Ok(Table { name: NAME, title: title.to_owned(), lines })
 }
 
-/// The first four figures: a replica that has nothing is given all data.
+/// Measures the first four figures: a replica without data gets all data.
 fn synchronized(contender: &Contender, builds: &Builds, primary: &Server) -> Result<[f64; 4], String> {
     let (idle_ms, ()) = probed(primary, || {
         thread::sleep(IDLE);
@@ -130,7 +130,7 @@ fn caught_up(replica: &Server, primary: &Server) -> Result<(), String> {
     }
 }
 
-/// A line of INFO; nothing where there is none.
+/// Returns a line of INFO; nothing where there is none.
 fn field<'t>(text: &'t str, name: &str) -> &'t str {
     text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap_or_default().trim_end()
 }

@@ -6,7 +6,7 @@ use super::effort::Effort;
 use super::machine::Machine;
 use serde_json::{Value, json};
 
-/// One table.
+/// A table of the report.
 #[derive(Debug)]
 pub struct Table {
     pub name: &'static str,
@@ -14,7 +14,7 @@ pub struct Table {
     pub lines: Vec<Line>,
 }
 
-/// One row: the samples of each server under one load.
+/// A row: the samples of each server under one load.
 #[derive(Debug)]
 pub struct Line {
     pub label: String,
@@ -41,7 +41,7 @@ impl Line {
         self.samples.iter().find(|(column, _)| *column == name).map_or(&[], |(_, samples)| samples)
     }
 
-    /// The median of the rounds' ratios.
+    /// Returns the median of the rounds' ratios.
     fn ratio(&self) -> Option<f64> {
         let (above, below) = self.ratio?;
         let least =
@@ -50,7 +50,7 @@ impl Line {
         median(&rounds.filter_map(|(round, above)| Some(above / least(round)?)).collect::<Vec<f64>>())
     }
 
-    /// The bar as printed, and whether it is kept.
+    /// Returns the bar as printed, and whether it is kept.
     fn verdict(&self) -> Option<(String, bool)> {
         match self.bar? {
             Bar::Ratio(bar) => Some((format!("{bar:.2}"), self.ratio()? <= bar)),
@@ -100,7 +100,7 @@ impl Table {
     }
 }
 
-/// The page that is written.
+/// Returns the page with the tables, as Markdown.
 pub fn page(tables: &[Table], machine: &Machine, versions: &[(&str, String)], effort: Effort) -> String {
     let mut text = format!("# {} on {}\n\n", machine.date, machine.cpu);
     let _ = writeln!(text, "{} CPUs, {} GiB, Linux {}.", machine.cpus, machine.memory_gib, machine.kernel);
@@ -117,7 +117,7 @@ pub fn page(tables: &[Table], machine: &Machine, versions: &[(&str, String)], ef
     text
 }
 
-/// Every sample.
+/// Returns every sample, as JSON.
 pub fn figures(tables: &[Table], machine: &Machine, versions: &[(&str, String)], effort: Effort) -> String {
     let versions: serde_json::Map<String, Value> =
         versions.iter().map(|(name, version)| ((*name).to_owned(), json!(version))).collect();
@@ -134,7 +134,7 @@ pub fn figures(tables: &[Table], machine: &Machine, versions: &[(&str, String)],
     format!("{figures:#}\n")
 }
 
-/// The middle one, or the mean of the two in the middle.
+/// Returns the middle sample, or the mean of the two in the middle.
 pub fn median(samples: &[f64]) -> Option<f64> {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! One message to many subscribers: the server's CPU time for it, one message at a time.
+//! The measurement of one message to many subscribers: the server's CPU time for it, one message at a time.
 //!
 //! The next message is published when every subscriber has the last one, so none shares its way with another.
 

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use crate::steps::output_of;
 
-/// Where an instruction comes from.
+/// The origin of an instruction.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place {
     /// The crate or, for other code, its origin: `std`, a package, a shared library.
@@ -48,7 +48,7 @@ struct Region<'a> {
     file: &'a str,
 }
 
-/// The files of a memory map in the form of `/proc/PID/maps`.
+/// Returns the files of a memory map in the form of `/proc/PID/maps`.
 fn regions(map: &str) -> Vec<Region<'_>> {
     let region = |line| -> Option<Region<'_>> {
         let (range, rest): (&str, &str) = str::split_once(line, ' ')?;
@@ -70,7 +70,7 @@ fn library_name(file: &str) -> String {
     if name.is_empty() { "elsewhere".to_owned() } else { name.to_owned() }
 }
 
-/// The source file and line of each offset in a program, as addr2line prints them.
+/// Returns the source file and line of each offset in a program, as addr2line prints them.
 fn lines(program: &Path, offsets: &[u64]) -> Result<Vec<String>, String> {
     let list = std::env::temp_dir().join(format!("sleeve-walk-{}", std::process::id()));
     let text: String = offsets.iter().map(|offset| format!("{offset:#x}\n")).collect();
@@ -81,8 +81,8 @@ fn lines(program: &Path, offsets: &[u64]) -> Result<Vec<String>, String> {
     if lines.len() == offsets.len() { Ok(lines) } else { Err("addr2line answered something else".to_owned()) }
 }
 
-/// The places of lines of source. An instruction that serves several of them has a file but no line, `PATH:?`: that alone is
-/// no sign that the file was entered, which may be the one that was not.
+/// Returns the places of lines of source. An instruction that serves several lines has a file but no line, `PATH:?`. Such a
+/// place alone is no sign that the file was entered, because the file may be one that was not.
 fn places_of(lines: &[String]) -> Vec<Place> {
     let has_line =
         |line: &&String| line.split(':').nth(1).is_some_and(|number| number.starts_with(|c: char| c.is_ascii_digit()));
@@ -92,7 +92,7 @@ fn places_of(lines: &[String]) -> Vec<Place> {
     lines.iter().map(|line| Some(place(line)).filter(of_file).unwrap_or_else(|| nowhere.clone())).collect()
 }
 
-/// The place of a line of source, `PATH:LINE`.
+/// Returns the place of a line of source, `PATH:LINE`.
 fn place(line: &str) -> Place {
     let path = line.split(':').next().unwrap_or_default();
     let foreign = |room: &str| Place { room: room.to_owned(), file: None };

@@ -134,7 +134,7 @@ fn call(programs: &Programs, plan: &Plan, url: &str, traces: &Traces) -> Result<
     Ok(Traced { program: programs.caller.clone(), map, windows: read(&trace, Cut::At(MARK))? })
 }
 
-/// A program under valgrind, which writes each instruction and each system call into a file.
+/// Returns a program under valgrind, which writes each instruction and each system call into a file.
 fn valgrind(trace: &Path, program: &Path) -> Command {
     let mut log = OsStr::new("--log-file=").to_owned();
     log.push(trace);

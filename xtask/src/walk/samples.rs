@@ -91,14 +91,14 @@ pub fn plan(said: &[String], before: &[String]) -> Result<Plan, String> {
     Ok(Plan { command, before })
 }
 
-/// The row of the command table that these words begin with.
+/// Returns the row of the command table that these words begin with.
 fn row(words: &[String]) -> Result<&'static Row, String> {
     let row = commands::find(words[0].as_bytes()).ok_or_else(|| format!("there is no command {}", words[0]))?;
     let sub = words.get(1).and_then(|sub| commands::find_sub(row.id, sub.as_bytes()));
     Ok(sub.unwrap_or(row))
 }
 
-/// The words of a line, which may stand in quotes.
+/// Returns the words of a line, which may stand in quotes.
 fn words(line: &str) -> Result<Vec<String>, String> {
     let (mut bytes, mut spans) = (Vec::new(), Vec::new());
     if !inline::split(line.as_bytes(), &mut bytes, &mut spans) || spans.is_empty() {

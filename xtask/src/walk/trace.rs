@@ -18,7 +18,7 @@ pub struct Window {
     pub kernel_calls: Vec<String>,
 }
 
-/// Where one call ends and the next begins.
+/// The border between one call and the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut<'a> {
     /// At a system call of this name, which is no part of either.
@@ -48,7 +48,7 @@ pub fn windows(trace: impl BufRead, cut: Cut<'_>, count: usize) -> Result<Vec<Wi
 struct Cutter<'a> {
     cut: Cut<'a>,
     count: usize,
-    /// Whether `current` began at a cut; instructions before the first cut belong to no call.
+    /// True if `current` began at a cut; instructions before the first cut belong to no call.
     begun: bool,
     current: Window,
     windows: VecDeque<Window>,

@@ -27,7 +27,7 @@ struct Shape {
     requests: u64,
     /// A request by its number.
     words: fn(u64, &mut Noise) -> Vec<Vec<u8>>,
-    /// Whether half of it is in the increment of a log, the other half in its base; otherwise all is in an RDB.
+    /// True if half of the data is in the increment of an AOF, the other half in its base; otherwise all of it is in an RDB.
     is_logged: bool,
     ratio_max: Option<f64>,
 }
@@ -56,7 +56,7 @@ const SHAPES: [Shape; 3] = [
     },
 ];
 
-/// One of five types in turn, and one in a hundred large.
+/// Returns the command that writes a collection: one of five types in turn, and one in a hundred large.
 fn collection(number: u64, noise: &mut Noise) -> Vec<Vec<u8>> {
     let size = if (number / 5).is_multiple_of(100) { 1_000 } else { 10 };
     let key = key(number);
@@ -131,7 +131,7 @@ fn start(server: &mut Server, cpus: &[usize]) -> Result<(f64, f64), String> {
     Ok((seconds, cpu))
 }
 
-/// A server that has written its data and has ended.
+/// Starts a server that writes its data and ends.
 fn filled(contender: &Contender, builds: &Builds, shape: &Shape, effort: Effort) -> Result<Server, String> {
     let mut server = contender.start(builds)?;
     let mut connection = server.connect();

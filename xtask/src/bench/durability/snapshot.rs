@@ -23,10 +23,10 @@ pub const NAME: &str = "snapshot";
 
 const KEYS: u64 = 4_000_000;
 
-/// How often a second the clients write while a snapshot is timed.
+/// The number of writes a second while a snapshot is timed.
 const RATE: &str = "20000";
 
-/// How long the probe looks at a server that writes no snapshot.
+/// The time for which the probe looks at a server that writes no snapshot.
 pub const IDLE: Duration = Duration::from_secs(8);
 
 /// Seconds for which clients write as fast as they can, with a snapshot and without: shorter than any snapshot takes.
@@ -71,7 +71,7 @@ pub fn measure(builds: &Builds, effort: Effort) -> Result<Table, String> {
     Ok(Table { name: NAME, title: title.to_owned(), lines })
 }
 
-/// The first five figures: a snapshot beside a steady stream of writes.
+/// Measures the first five figures: a snapshot beside a steady stream of writes.
 fn timed(builds: &Builds, server: &Server) -> Result<[f64; 5], String> {
     let mut writers = Writers::start(builds, server)?;
     let (idle_ms, ()) = probed(server, || {
@@ -93,7 +93,7 @@ fn timed(builds: &Builds, server: &Server) -> Result<[f64; 5], String> {
     Ok([seconds, more as f64 / f64::from(1 << 20), idle_ms, saving_ms, saving_ms - 1.5 * idle_ms])
 }
 
-/// The last figure: writes as fast as they come.
+/// Measures the last figure: writes as fast as the server takes them.
 fn slowdown(builds: &Builds, server: &Server) -> Result<f64, String> {
     let rate = || -> Result<f64, String> {
         let mut command = generator(builds, server);
@@ -130,7 +130,7 @@ impl Writers {
         started.map(Writers).map_err(|error| format!("the generator does not start: {error}"))
     }
 
-    /// Whether they have written all the time.
+    /// Checks that the writers have written all the time.
     fn check(&mut self) -> Result<(), String> {
         match self.0.try_wait() {
             Ok(None) => Ok(()),
@@ -146,7 +146,8 @@ impl Drop for Writers {
     }
 }
 
-/// The latency in milliseconds that one in a thousand GETs exceeds, asked for one after the other while `work` runs.
+/// Returns the latency in milliseconds that one in a thousand GETs exceeds. The GETs are sent one after the other while
+/// `work` runs.
 ///
 /// # Errors
 /// When the server does not answer, or `work` fails.

@@ -19,7 +19,7 @@ use crate::bench::report::{Bar, Line, Table};
 /// The name that `--only` takes.
 pub const NAME: &str = "sync";
 
-/// How long the bare loop runs.
+/// The duration of the bare loop.
 const BARE_TIME: Duration = Duration::from_millis(500);
 
 /// Bytes that a SET of these keys and values takes in a log.

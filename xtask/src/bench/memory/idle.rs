@@ -49,7 +49,7 @@ fn bytes_per_connection(contender: &Contender, builds: &Builds) -> Result<f64, S
     Ok(after.saturating_sub(before) as f64 / CONNECTIONS as f64)
 }
 
-/// A connection that has had an answer.
+/// Opens a connection, and waits for its first reply.
 fn greeted(server: &Server) -> Result<Connection, String> {
     let mut connection = server.connect();
     connection.command(&["PING"]).map_err(|error| error.to_string())?;

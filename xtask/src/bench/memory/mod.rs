@@ -13,7 +13,7 @@ use super::effort::Effort;
 use super::report::Table;
 pub use resident::NAME;
 
-/// All tables.
+/// Measures all tables.
 ///
 /// # Errors
 /// When a server fails.

@@ -22,7 +22,7 @@ pub fn contenders(effort: Effort) -> Vec<Contender> {
     all[..if effort.divisor > 1 { 1 } else { all.len() }].to_vec()
 }
 
-/// The resident memory of a server that has come to rest.
+/// Returns the resident memory of a server that has come to rest.
 ///
 /// # Errors
 /// When there is no such process.
