@@ -1,4 +1,4 @@
-//! The callers: each issues commands, alone and several at a time, and waits for them, or does not.
+//! The callers: each issues commands, alone and several at a time, and waits for their answers or drops them.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -52,35 +52,35 @@ impl Shared {
 pub(super) struct Caller {
     pub(super) shared: Rc<Shared>,
     pub(super) client: Client,
-    /// In how many databases he works, and with how many keys of a kind.
+    /// The number of databases in which the caller works; below it the number of keys of each kind.
     pub(super) databases: usize,
     pub(super) number: usize,
-    /// The tokens that it has appended, or tried to.
+    /// The tokens that the caller has appended to texts, or has tried to append.
     pub(super) appends: Vec<Append>,
 }
 
-/// Something that a caller has sent to be appended.
+/// A token that a caller has sent to be appended to a text.
 pub(super) struct Append {
     database: u32,
     key: String,
     token: String,
-    /// The number of the write.
+    /// The number of the write in the model.
     write: usize,
     way: Way,
-    /// He was told that it is done.
+    /// True if the caller got the answer that it is done.
     is_done: bool,
 }
 
-/// By which handle a command is sent.
+/// The handle by which a command is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// The client's, or one with a deadline.
+    /// The client, or a handle with a deadline.
     Client,
     Lanes,
     Priority,
 }
 
-/// Awaits it, but for no longer than until then.
+/// Awaits a reply, but no longer than until this time.
 async fn before<T>(hearing: impl Future<Output = T>, timers: &Timers, at_us: u64) -> Option<T> {
     let (mut hearing, mut sleep) = (pin!(hearing), pin!(timers.sleep_until(at_us)));
     poll_fn(|context| match hearing.as_mut().poll(context) {
@@ -91,9 +91,9 @@ async fn before<T>(hearing: impl Future<Output = T>, timers: &Timers, at_us: u64
 }
 
 impl Caller {
-    /// So many turns.
+    /// Makes calls for this number of turns.
     pub(super) async fn live(mut self, turns: usize) {
-        // A transaction does not wait until a cluster is known.
+        // The caller waits for a first answer, because a transaction fails at once while the cluster is unknown.
         let _ = words::<String>(&self.client, &["ECHO", "first"]).await;
         for _ in 0..turns {
             match self.shared.roll(12) {
@@ -113,12 +113,12 @@ impl Caller {
         self.shared.timers.sleep_until(clock_us() + time_us).await;
     }
 
-    /// Returns how long a command may take, unless the call sets a shorter time.
+    /// Returns the time that a command may take, unless the call sets a shorter one.
     fn limit_us(&self) -> u64 {
         self.client.config().command_timeout.map_or(1 << 50, |limit| limit.as_micros() as u64)
     }
 
-    /// Sends some commands, and hears the answers to most of them.
+    /// Sends some commands, and waits for the answers to most of them.
     async fn call_several(&mut self) {
         let count = 1 + match self.shared.roll(6) {
             0 => self.shared.roll(40),
@@ -134,14 +134,14 @@ impl Caller {
         }
     }
 
-    /// Does not wait for an answer at all.
+    /// Drops or forgets the reply of a call.
     fn leave(&self, call: Call) {
         let mut model = self.shared.model.borrow_mut();
         call.write.iter().for_each(|&write| model.told(write, Told::Dropped));
         model.tally.dropped += 1;
     }
 
-    /// Waits for an answer, or for a while.
+    /// Waits for the answer of a call, or gives up after a while.
     async fn hear(&mut self, mut call: Call) {
         let mut first = None;
         poll_fn(|context| {
@@ -149,7 +149,7 @@ impl Caller {
             Poll::Ready(())
         })
         .await;
-        // If the answer is there at once, it is unknown how long it has been there.
+        // If the answer has arrived already, it is unknown when it did.
         let waits = first.is_none();
         let result = if let Some(Poll::Ready(result)) = first {
             result
@@ -186,7 +186,7 @@ impl Caller {
         own.for_each(|append| append.is_done = true);
     }
 
-    /// Sends a command.
+    /// Sends a command by a random handle.
     fn call(&mut self) -> Call {
         let shared = Rc::clone(&self.shared);
         let database = if self.databases > 1 { shared.roll(self.databases) as u32 } else { 0 };
@@ -208,7 +208,7 @@ impl Caller {
         }
     }
 
-    /// Sends any command by this handle.
+    /// Sends a random command by this handle.
     fn send(&mut self, handle: &impl Ask, way: Way, database: u32, limit_us: u64) -> Call {
         let shared = Rc::clone(&self.shared);
         let token = shared.token();
@@ -353,7 +353,7 @@ impl Caller {
         let (mut calls, mut tokens) = (Vec::new(), Vec::new());
         for _ in 0..=self.shared.roll(3) {
             let token = self.shared.token();
-            // Together they lie in one slot.
+            // With the same hash tag, all keys of the transaction lie in one slot.
             let (key, amount) = (format!("{{p{place}}}i{token}"), token.to_string());
             let write = Some(self.shared.model.borrow_mut().sends(key.clone(), false));
             let reply: Reply<i64> = words(&transaction, &["INCRBY", &key, &amount]);
@@ -392,12 +392,12 @@ impl Caller {
     }
 }
 
-/// Returns options with which texts are soon large, and the second connection is soon closed.
+/// Returns options by which texts soon count as large, and the second connection is soon closed.
 fn lanes() -> LaneOptions {
     LaneOptions::new().large_min(64).idle_after(Duration::from_millis(100))
 }
 
-/// Sends these words.
+/// Sends a command of these words.
 fn words<T: FromReply>(handle: &impl Ask, words: &[&str]) -> Reply<T> {
     let (name, args) = words.split_first().expect("a name");
     args.iter().fold(Cmd::new(handle, name), |cmd, arg| cmd.arg(*arg)).send()

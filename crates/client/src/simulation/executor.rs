@@ -1,7 +1,7 @@
-//! The application's runtime: tasks that wait for replies and for times, polled one by one as the dice have it.
+//! The application's runtime: tasks that wait for replies and for times, polled one by one in an order that the dice decide.
 //!
-//! A task that was woken has its turn at once, a little later, or long after: runtimes are busy with other things. All of them
-//! may stand still for a while.
+//! A task that was woken has its turn at once, a little later, or long after, because runtimes have other work to do. All
+//! tasks may stand still for a while.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -14,7 +14,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use crate::pipe::testing::Dice;
 use crate::sys::clock_us;
 
-/// Whether a task was woken, and when.
+/// The waker of a task: whether the task was woken, and when.
 struct Alarm {
     is_woken: AtomicBool,
     at_us: AtomicU64,
@@ -31,20 +31,20 @@ impl Wake for Alarm {
 struct Task {
     work: Pin<Box<dyn Future<Output = ()>>>,
     alarm: Arc<Alarm>,
-    /// When it has its turn, once it was woken.
+    /// The time at which the task has its turn; none if it was not woken.
     turn_us: Option<u64>,
 }
 
-/// The services of the runtime to tasks.
+/// The clock and the timers that the runtime offers to its tasks.
 #[derive(Default)]
 pub(super) struct Timers {
     entries: RefCell<Vec<(u64, Waker)>>,
-    /// When the task that has its turn was woken.
+    /// The time at which the task that has its turn was woken.
     woken_us: Cell<u64>,
 }
 
 impl Timers {
-    /// Waits until the clock says this.
+    /// Waits until the clock has reached this time.
     pub(super) async fn sleep_until(&self, at_us: u64) {
         poll_fn(|context| {
             if clock_us() >= at_us {
@@ -56,13 +56,13 @@ impl Timers {
         .await;
     }
 
-    /// Returns when the task that has its turn was woken: its wait ended then.
+    /// Returns the time at which the task that has its turn was woken: the end of its wait.
     pub(super) fn woken_us(&self) -> u64 {
         self.woken_us.get()
     }
 }
 
-/// The runtime.
+/// The runtime of the application.
 pub(super) struct Executor {
     tasks: Vec<Task>,
     pub(super) timers: Rc<Timers>,
@@ -80,12 +80,12 @@ impl Executor {
         self.tasks.push(Task { work: Box::pin(work), alarm, turn_us: None });
     }
 
-    /// Makes all tasks stand still until then.
+    /// Makes all tasks stand still until this time.
     pub(super) fn stall(&mut self, until_us: u64) {
         self.stalled_until_us = until_us;
     }
 
-    /// Whether all tasks have ended.
+    /// Returns whether all tasks have ended.
     pub(super) fn is_over(&self) -> bool {
         self.tasks.is_empty()
     }
@@ -120,7 +120,7 @@ impl Executor {
         true
     }
 
-    /// Returns when a task is to have a turn next, as far as that is known.
+    /// Returns the time at which the next task has its turn, if it is known.
     pub(super) fn next_us(&self) -> Option<u64> {
         let turns = self.tasks.iter().filter_map(|task| task.turn_us);
         let turns = turns.map(|turn_us| turn_us.max(self.stalled_until_us));
@@ -128,7 +128,7 @@ impl Executor {
     }
 }
 
-/// How long after it was woken a task has its turn.
+/// Returns a random delay between the wake-up of a task and its turn.
 fn delay_us(dice: &mut Dice) -> u64 {
     match dice.roll(20) {
         0 => 150 + dice.roll(200) as u64,

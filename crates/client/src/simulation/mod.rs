@@ -1,9 +1,10 @@
 //! The whole client in one thread, from one seed: callers, reactor, greeting, connections, and servers at the other end.
 //!
-//! The client is real: its handles, its routes, its connections' tasks, the rounds of its reactor, its sockets and its
-//! poller. These are simulated: the time, chance, the application's runtime (`executor`), which may let a task wait, the
-//! network (`network`), which delivers late, in pieces and not at all, and the servers (`server`), which die, load their data
-//! and send messages that answer nothing. They are one, or a cluster (`topology`) with slots that move.
+//! The client is real: its handles, its transports, its connections' tasks, the rounds of its reactor, its sockets and its
+//! poller. These are simulated: the time, the random numbers, the application's runtime (`executor`), which may let a task
+//! wait, the network (`network`), which delivers late, in pieces or not at all, and the servers (`server`), which die, load
+//! their data and send messages that answer no request. There is a single server, or a cluster (`topology`) with slots that
+//! move.
 //!
 //! In every run, each reply is that to its call; the writes that were executed are the ones that callers were told of; each
 //! call ends in its time; no read through the cache is older than it may be (`staleness`), while other clients write too
@@ -30,11 +31,11 @@ use crate::sys::planted::{self, Fault};
 use model::Tally;
 use world::{ANY, Failure, IN_CLUSTER, Manner, OUTSIDE, World};
 
-/// Seeds in the short form, and those of which one has to find a mistake.
+/// The number of seeds in the short form; below it the number of those among which one has to find a planted fault.
 const SHORT: u64 = 60;
 const FAULTY: u64 = 400;
 
-/// The worlds of one seed: some in which nothing fails, some with everything.
+/// Returns the kind of world for a seed: in some nothing fails, in others anything may.
 fn manner(seed: u64) -> Manner {
     let failures: &[Failure] = match seed % 8 {
         0 | 7 => &[],
@@ -46,7 +47,7 @@ fn manner(seed: u64) -> Manner {
     Manner { callers, servers, turns: 25, trouble_ms: 3_000, failures }
 }
 
-/// Runs a seed with this mistake planted.
+/// Runs a seed with this fault planted.
 fn run(seed: u64, manner: Manner, fault: Option<Fault>) -> Result<Tally, String> {
     planted::plant(fault);
     let ran = catch_unwind(AssertUnwindSafe(|| World::new(seed, manner).live()));
@@ -57,7 +58,7 @@ fn run(seed: u64, manner: Manner, fault: Option<Fault>) -> Result<Tally, String>
     })
 }
 
-/// How many seeds, and the first.
+/// Returns the number of seeds to run, and their range.
 fn seeds(short: u64) -> (u64, std::ops::Range<u64>) {
     let number = |name: &str| std::env::var(name).ok().map(|number| number.parse::<u64>().expect("a number"));
     let (count, first) = (number("SLEEVE_SOAK_COUNT").unwrap_or(short), number("SLEEVE_SEED").unwrap_or(0));
@@ -97,7 +98,7 @@ fn the_same_seed_does_the_same_again() {
     }
 }
 
-/// Prints the error of the first seed that finds a mistake. Without the mistake the same seed finds nothing.
+/// Asserts that a seed finds this planted fault, and prints its error. Without the fault the same seed must find nothing.
 fn find(fault: Fault) {
     let found = (0..FAULTY).find_map(|seed| Some((seed, run(seed, manner(seed), Some(fault)).err()?)));
     let (seed, wrong) = found.unwrap_or_else(|| panic!("no seed finds {fault:?}"));

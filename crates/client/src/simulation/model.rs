@@ -1,8 +1,8 @@
-//! The answers that callers got, and whether they may be true.
+//! The answers that callers got, and the check whether they may be true.
 //!
 //! Each write has a token of its own, by which a server counts how often it was executed. Each reply names the request that
-//! it answers. So the model sees whether a reply is another's, whether a write was executed twice or was reported wrongly,
-//! and whether a caller got its answer too late.
+//! it answers. So the model notices a reply to another call, a write that was executed twice or reported wrongly, and an
+//! answer that its caller got too late.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,17 +11,18 @@ use super::staleness::CachedRead;
 use crate::cache::stats::CacheStats;
 use crate::error::{Effect, Error, ErrorKind};
 
-/// How much later than its deadline a caller may get its error: this share, and the delay of the coarse clock.
+/// The tolerated delay of a timeout error after its deadline: this fraction of the timeout, and the delay of the coarse
+/// clock.
 const LATE_SHARE: u64 = 15;
 const LATE_US: u64 = 25_000;
 
-/// The time that is enough for any command where nothing fails.
+/// The time that is enough for any command if nothing fails.
 const QUIET_LIMIT_US: u64 = 300_000;
 
-/// The report about a write.
+/// The answer that the caller of a write got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
-    /// It is on its way.
+    /// The write is in flight.
     Nothing,
     Done,
     Failed(Effect),
@@ -32,11 +33,11 @@ pub(super) enum Told {
 struct Write {
     token: String,
     told: Told,
-    /// It may be executed more than once.
+    /// True if the write may be executed more than once.
     overwrites: bool,
 }
 
-/// The events, in numbers.
+/// The counts of the events in a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) answered: u64,
@@ -45,7 +46,7 @@ pub(super) struct Tally {
     pub(super) unknown: u64,
     pub(super) unsent: u64,
     pub(super) connections: u64,
-    /// Commands that a server has sent elsewhere, for good and this once.
+    /// The number of MOVED redirects, and below it that of ASK redirects.
     pub(super) moved: u64,
     pub(super) asked: u64,
     /// The counts of the cache.
@@ -73,20 +74,20 @@ impl Tally {
 #[derive(Default)]
 pub(super) struct Model {
     writes: Vec<Write>,
-    /// Which writes are executed together or not at all.
+    /// The writes of each transaction, which are executed together or not at all.
     together: Vec<Vec<String>>,
     /// The observed values of texts that only grow.
     seen: Vec<(u32, String, String)>,
-    /// The tokens that were appended to them, and how long they were then.
+    /// The tokens that were appended to these texts, with the lengths of the texts after that.
     appended: Vec<(u32, String, String, usize)>,
-    /// Elements that callers got.
+    /// The list elements that callers got.
     got: HashSet<String>,
     pub(super) tally: Tally,
-    /// True if nothing ever fails, so a call that has this much time may not fail.
+    /// True if nothing ever fails in this world. Then a call with enough time may not fail.
     is_quiet: bool,
-    /// True if a caller's commands on a key are executed in the order in which it has sent them.
+    /// True if a caller's commands on a key are executed in the order in which the caller has sent them.
     keeps_order: bool,
-    /// The values seen by callers that had written before, without an answer.
+    /// The values that callers read after their own writes, the answers of which they had not awaited.
     behind: Vec<(Vec<usize>, String)>,
     /// Writes of the keys that are read through the cache, on the shared connection: where, and their numbers.
     cached_writes: Vec<(u32, String, usize)>,
@@ -109,7 +110,7 @@ impl Model {
         Self { is_quiet, keeps_order, ..Self::default() }
     }
 
-    /// Something is wrong; the first thing counts.
+    /// Notes a violation; only the first is kept.
     pub(super) fn wrong(&mut self, what: String) {
         self.wrong.get_or_insert(what);
     }
@@ -118,13 +119,13 @@ impl Model {
         self.wrong.as_ref()
     }
 
-    /// A write is sent; its number.
+    /// Notes a write that is sent, and returns its number.
     pub(super) fn sends(&mut self, token: String, overwrites: bool) -> usize {
         self.writes.push(Write { token, told: Told::Nothing, overwrites });
         self.writes.len() - 1
     }
 
-    /// Notes the report about a write.
+    /// Notes the answer that the caller of a write got.
     pub(super) fn told(&mut self, write: usize, told: Told) {
         self.writes[write].told = told;
     }
@@ -137,7 +138,7 @@ impl Model {
         self.seen.push((database, key.to_owned(), text.to_owned()));
     }
 
-    /// Notes the value of a text behind these writes, which were sent before it was asked for.
+    /// Notes the value of a text that was read after these writes were sent.
     pub(super) fn saw_behind(&mut self, writes: &[usize], text: &str) {
         if self.keeps_order && !writes.is_empty() {
             self.behind.push((writes.to_vec(), text.to_owned()));
@@ -177,8 +178,8 @@ impl Model {
         }
     }
 
-    /// Notes that a call has ended with an answer, or an error, so long after its beginning. It had so much time, of which
-    /// the server might wait so much.
+    /// Notes that a call has ended after `took_us`, with an answer or an error. Its timeout was `limit_us`, in addition to
+    /// the time `wait_us` for which it might wait on the server.
     pub(super) fn ended(&mut self, what: &str, error: Option<&Error>, took_us: u64, (limit_us, wait_us): (u64, u64)) {
         if took_us > limit_us + limit_us * LATE_SHARE / 100 + LATE_US {
             self.wrong(format!("{what} ended after {took_us} us, and had {limit_us} us: {error:?}"));

@@ -1,9 +1,9 @@
 //! The simulated network: each connection is a pair of sockets, one of which is the client's, with the bytes that are in
 //! flight between it and a server.
 //!
-//! The client's sockets are real, and are read and written as ever. Bytes from them reach the server late and in pieces, and
-//! so do the answers; a reader may be slow, so that a socket takes a part of a write; connecting takes a while, and may be
-//! refused; a connection may be cut at any byte, or fall silent.
+//! The client's sockets are real, and are read and written as always. Bytes from them reach the server late and in pieces,
+//! and so do the answers. A server may read slowly, so that a socket takes only a part of a write. Connecting takes a while,
+//! and may be refused. A connection may be cut at any byte, or fall silent.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -17,24 +17,24 @@ use super::server::Servers;
 use super::session::Session;
 use crate::pipe::testing::Dice;
 
-/// Bytes that are on their way in one direction at most.
+/// The largest number of bytes that are in flight in one direction.
 const ON_THE_WAY_MAX: usize = 1 << 20;
 
-/// The time after which a socket that took less than all is tried again.
+/// The time after which a full socket is written to again.
 const FULL_PAUSE_US: u64 = 100;
 
-/// How connections are, in one world.
+/// The conditions of the network in one world.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Weather {
-    /// How long bytes take at most, in microseconds.
+    /// The longest time that bytes take, in microseconds.
     pub(super) delay_us: usize,
-    /// One connection in so many is cut at some byte; 0 for none.
+    /// The rarity of connections that are cut at some byte: one in this number; 0 for none.
     pub(super) cuts: usize,
-    /// One connection in so many has a server that reads slowly; 0 for none.
+    /// The rarity of connections with a server that reads slowly: one in this number; 0 for none.
     pub(super) slow: usize,
 }
 
-/// The connections.
+/// The network: all connections, and the bytes in flight.
 pub(super) struct Network {
     dice: Rc<RefCell<Dice>>,
     pub(super) servers: Servers,
@@ -43,15 +43,15 @@ pub(super) struct Network {
     made: u64,
 }
 
-/// How far a connection has come.
+/// The progress of a connection.
 enum State {
-    /// It is being made, or refused, until then.
+    /// The attempt ends at this time, with a connection or a refusal.
     Connecting {
         until_us: u64,
         is_refused: bool,
     },
     Open,
-    /// The client's end is of no use any more; bytes that have left it may still arrive.
+    /// The client's end cannot be used any more; bytes that have left it may still arrive at the server.
     Lost,
 }
 
@@ -60,15 +60,15 @@ struct Link {
     stream: UnixStream,
     state: State,
     session: Session,
-    /// The bytes in flight, and when they arrive.
+    /// The bytes in flight to the server, with the times at which they arrive; below them those to the client.
     up: VecDeque<(u64, Vec<u8>)>,
     down: VecDeque<(u64, Vec<u8>)>,
-    /// The server does not look at the connection before, and takes so much at a time.
+    /// The time at which the server reads the connection next; below it the number of bytes that it takes then.
     reads_us: u64,
     read_max: usize,
-    /// After so many bytes to the server, or from it, the connection is cut.
+    /// The numbers of bytes to and from the server after which the connection is cut.
     cut: [Option<usize>; 2],
-    /// The time until which no bytes come through.
+    /// The time until which no bytes are delivered.
     silent_until_us: u64,
 }
 
@@ -77,13 +77,13 @@ impl Network {
         Self { dice, servers, links: Vec::new(), weather, made: 0 }
     }
 
-    /// Begins a connection to an address; the client's end.
+    /// Begins a connection to an address, and returns the client's end.
     pub(super) fn connect(&mut self, address: &SocketAddr, now_us: u64) -> io::Result<OwnedFd> {
         let (near, far) = UnixStream::pair()?;
         near.set_nonblocking(true)?;
         far.set_nonblocking(true)?;
         let mut dice = self.dice.borrow_mut();
-        // A socket that is being connected takes nothing: this one is full until it is.
+        // A real socket takes no bytes before it is connected, so this one is filled until then.
         while (&near).write(&[0; 65_536]).is_ok() {}
         let node = node_of(address);
         let is_refused = !self.servers.is_reachable(node) || dice.roll(40) == 0 && self.weather.cuts > 0;
@@ -92,7 +92,7 @@ impl Network {
         let read_max = if is_slow { 100 + dice.roll(3_000) } else { usize::MAX };
         let mut cut = [None; 2];
         if self.weather.cuts > 0 && dice.roll(self.weather.cuts) == 0 {
-            // Some are cut in the greeting already.
+            // Some connections are cut during the greeting already.
             let length = [300, 3_000, 30_000][dice.roll(3)];
             cut[dice.roll(2)] = Some(1 + dice.roll(length));
         }
@@ -132,7 +132,7 @@ impl Network {
             has_moved |= link.arrive(now_us, &mut self.servers, &self.dice);
             has_moved |= link.answer(now_us);
         }
-        // Other sessions may wait for the effects of one session.
+        // Sessions may wait for the effects of other sessions, so all are checked again.
         for link in &mut self.links {
             self.servers.look_again(&mut link.session, now_us);
             let mut dice = self.dice.borrow_mut();
@@ -149,7 +149,7 @@ impl Network {
         has_moved
     }
 
-    /// When something arrives next.
+    /// Returns the time of the next delivery.
     pub(super) fn next_us(&self, now_us: u64) -> Option<u64> {
         let waits = self.links.iter().filter_map(|link| link.session.waits_until_us());
         self.links.iter().filter_map(|link| link.next_us(now_us)).chain(waits).chain(self.servers.next_us()).min()
@@ -164,7 +164,7 @@ impl Network {
         }
     }
 
-    /// Makes one of the connections, or all that lead to a server, silent until then.
+    /// Makes one of the connections, or all connections to a server, silent until this time.
     pub(super) fn silence(&mut self, until_us: u64) {
         let mut dice = self.dice.borrow_mut();
         if self.links.is_empty() {
@@ -187,7 +187,7 @@ impl Network {
         }
     }
 
-    /// From now on nothing goes wrong.
+    /// Ends all faults of the network.
     pub(super) fn calm(&mut self) {
         self.weather.cuts = 0;
         self.weather.slow = 0;
@@ -197,13 +197,13 @@ impl Network {
         self.servers.calm();
     }
 
-    /// How many connections there are.
+    /// Returns the number of connections.
     pub(super) fn len(&self) -> usize {
         self.links.len()
     }
 }
 
-/// Which server has this address.
+/// Returns the server that has this address.
 fn node_of(address: &SocketAddr) -> usize {
     match address.ip() {
         IpAddr::V4(ip) => usize::from(ip.octets()[3]) - 1,
@@ -239,7 +239,7 @@ impl Link {
             return false;
         }
         if is_refused {
-            // Unread bytes in the socket make its end an error for the other side.
+            // If a socket is closed with unread bytes in it, the other end gets an error.
             self.lose(true);
             return true;
         }
@@ -270,7 +270,7 @@ impl Link {
         true
     }
 
-    /// Sends the server's replies on their way.
+    /// Puts the server's replies in flight.
     fn send_off(&mut self, now_us: u64, delay_us: usize, dice: &mut Dice) -> bool {
         if self.session.said.is_empty() {
             return false;
@@ -324,10 +324,10 @@ impl Link {
     /// Loses the connection: an error for the client, or the end of its input.
     fn lose(&mut self, is_reset: bool) {
         if is_reset && let Ok((end, other)) = UnixStream::pair() {
-            // The socket is closed with the unread bytes in it.
+            // The socket is closed with the unread bytes in it, which is an error for the client.
             drop((std::mem::replace(&mut self.stream, end), other));
         } else {
-            // It fails only where the client was faster.
+            // The call fails only if the client has closed its end first.
             let _ = self.stream.shutdown(std::net::Shutdown::Both);
         }
         self.state = State::Lost;
@@ -348,7 +348,7 @@ impl Link {
     }
 }
 
-/// Bytes arrive behind those before them.
+/// Puts bytes in flight, which arrive no earlier than those before them.
 fn push(flow: &mut VecDeque<(u64, Vec<u8>)>, bytes: Vec<u8>, at_us: u64) {
     let at_us = flow.back().map_or(at_us, |(last_us, _)| at_us.max(*last_us));
     flow.push_back((at_us, bytes));

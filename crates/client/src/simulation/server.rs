@@ -1,8 +1,7 @@
-//! The other end: servers that are a model, with sessions, databases, transactions, commands that wait, and moods.
+//! The other end: servers that are a model, with sessions, databases, transactions, commands that wait, and failures.
 //!
-//! Their data are simple enough to be believed, and they count how often each write was executed. A real engine would answer
-//! as well. But it would not report that count, nor lose its cluster, load its data or turn away a client when the dice say
-//! so.
+//! Their data are simple enough to be trusted, and they count how often each write was executed. A real engine would answer
+//! as well. But it would not report that count, nor move its slots, load its data or refuse a client when the dice say so.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -28,10 +27,10 @@ pub(super) enum Value {
     List(VecDeque<Vec<u8>>),
 }
 
-/// A server, as far as it is one of its own.
+/// The state of one server that it does not share with the others.
 #[derive(Default)]
 struct Node {
-    /// Another one after each time that it was dead.
+    /// The number of the server's present life; each restart increments it.
     life: u64,
     is_down: bool,
     loading_until_us: u64,
@@ -44,9 +43,9 @@ pub(super) struct Servers {
     pub(super) data: HashMap<Key, Value>,
     /// How often a key has changed.
     versions: HashMap<Key, u64>,
-    /// How often the write with a token was executed.
+    /// The number of times that the write with each token was executed.
     executed: HashMap<Vec<u8>, u32>,
-    /// How often an element was taken out of a list.
+    /// The number of times that each element was taken out of a list.
     popped: HashMap<Vec<u8>, u32>,
     /// The values of the keys that are read through the cache.
     pub(super) history: History,
@@ -96,12 +95,12 @@ impl Servers {
         }
     }
 
-    /// Returns how often the write with this token was executed.
+    /// Returns the number of times that the write with this token was executed.
     pub(super) fn executed(&self, token: &[u8]) -> u32 {
         self.executed.get(token).copied().unwrap_or(0)
     }
 
-    /// How often an element was taken out of a list.
+    /// Returns the number of times that an element was taken out of a list.
     pub(super) fn popped(&self, element: &[u8]) -> u32 {
         self.popped.get(element).copied().unwrap_or(0)
     }
@@ -125,12 +124,12 @@ impl Servers {
         }
     }
 
-    /// Makes a server load its data until then.
+    /// Makes a server load its data until this time.
     pub(super) fn load(&mut self, node: usize, until_us: u64) {
         self.nodes[node].loading_until_us = until_us;
     }
 
-    /// From now on nothing is wrong with any of them.
+    /// Ends all faults of the servers.
     pub(super) fn calm(&mut self) {
         self.topology.iter_mut().for_each(Topology::arrive);
         self.others_us = None;
@@ -139,12 +138,12 @@ impl Servers {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of servers.
     pub(super) fn count(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Moves a slot of a cluster, or a part of it.
+    /// Takes a step in the move of a cluster's slot.
     pub(super) fn move_on(&mut self) {
         let Self { topology: Some(topology), data, dice, .. } = self else { return };
         let keys: BTreeSet<Vec<u8>> = data.keys().map(|(_, key)| key.clone()).filter(|key| key.len() < 3).collect();
@@ -183,7 +182,7 @@ impl Servers {
         }
     }
 
-    /// Bytes have come on a connection.
+    /// Takes bytes that have arrived on a connection, and executes their requests.
     pub(super) fn receive(&mut self, session: &mut Session, bytes: &[u8], now_us: u64) {
         if self.nodes.get(session.node).is_none_or(|node| node.is_down || node.life != session.life) {
             return;
@@ -217,7 +216,7 @@ impl Servers {
         }
     }
 
-    /// Looks again at a session that waits: another session may have written to its lists, or it has waited long enough.
+    /// Checks a session that waits: another session may have written to its lists, or its timeout may have passed.
     pub(super) fn look_again(&mut self, session: &mut Session, now_us: u64) {
         self.now_us = now_us;
         session.said.extend(self.trackers.messages(session.number));
@@ -241,7 +240,7 @@ impl Servers {
         self.go_on(session, now_us);
     }
 
-    /// A connection is gone.
+    /// Ends the session of a connection that is gone.
     pub(super) fn leave(&mut self, session: &Session) {
         self.trackers.leave(session.number);
     }
@@ -322,7 +321,7 @@ impl Servers {
         if session.is_spoilt {
             return session.say("-EXECABORT Transaction discarded because of previous errors.\r\n");
         }
-        // A slot may have moved since its commands were queued.
+        // The slot may have moved since the commands were queued.
         for words in &queued {
             let name = String::from_utf8_lossy(&words[0]).to_uppercase();
             if let Some(refusal) = self.refusal(session, &name, words) {
@@ -340,7 +339,7 @@ impl Servers {
         }
     }
 
-    /// Returns the error of a cluster's server for a command that is not for it.
+    /// Returns the error of a cluster's server for a command that belongs to another server.
     fn refusal(&mut self, session: &mut Session, name: &str, words: &[Vec<u8>]) -> Option<String> {
         let topology = self.topology.as_mut()?;
         let keys = match name {

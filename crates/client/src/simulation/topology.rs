@@ -1,6 +1,6 @@
-//! The owner of each slot of a cluster, how a slot moves key by key, and the server that takes over the slots of a dead one.
+//! The owner of each slot of a cluster, the move of a slot key by key, and the failover of the slots of a dead server.
 //!
-//! All servers have the same data, so a key that moves is only marked as being there.
+//! All servers have the same data, so a key that moves is only marked as moved.
 
 use std::collections::BTreeSet;
 
@@ -8,38 +8,38 @@ use crate::transport::cluster::slots::{SLOTS, slot_of};
 
 /// The owners of the slots.
 pub(super) struct Topology {
-    /// How many servers there are.
+    /// The number of servers.
     count: usize,
     /// The server that owns each slot.
     owners: Vec<usize>,
     moving: Option<Moving>,
 }
 
-/// A slot on its way.
+/// A slot that is being moved.
 struct Moving {
     slot: u16,
     to: usize,
-    /// The keys that are there already, and those that were made there.
+    /// The keys that have been moved already, and those that were created at the new server.
     moved: BTreeSet<Vec<u8>>,
 }
 
 /// A server's decision about a command.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is executed.
+    /// The server executes the command.
     Here,
-    /// This is said.
+    /// The server answers with this error.
     Refused(String),
 }
 
 impl Topology {
-    /// Each of so many servers owns as much.
+    /// Creates a cluster in which this number of servers own equal parts of the slots.
     pub(super) fn new(count: usize) -> Self {
         let owners = (0..usize::from(SLOTS)).map(|slot| slot * count / usize::from(SLOTS)).collect();
         Self { count, owners, moving: None }
     }
 
-    /// Decides about a command that names these keys. `exists` says which there are anywhere.
+    /// Decides on a command with these keys. `exists` returns whether a key exists on any server.
     pub(super) fn judge(
         &mut self,
         node: usize,
@@ -76,8 +76,8 @@ impl Topology {
         Verdict::Here
     }
 
-    /// Decides about a command that waits for these keys there: it goes on waiting, or is redirected. With true, the elements
-    /// in them are its own.
+    /// Decides on a command that waits for these keys at this server: it is redirected, or goes on waiting. Returns true if
+    /// it may take elements from them here.
     pub(super) fn judge_waiting(&self, node: usize, keys: &[&[u8]]) -> Result<bool, String> {
         let Some(slot) = keys.first().map(|key| slot_of(key)) else { return Ok(true) };
         let owner = self.owners[usize::from(slot)];
@@ -129,7 +129,7 @@ impl Topology {
         }
     }
 
-    /// Ends the move of a slot: it is owned by its new server.
+    /// Ends the move of a slot: the new server owns it.
     pub(super) fn arrive(&mut self) {
         if let Some(moving) = self.moving.take() {
             self.owners[usize::from(moving.slot)] = moving.to;
@@ -142,7 +142,7 @@ impl Topology {
         self.owners.iter_mut().filter(|owner| **owner == dead).for_each(|owner| *owner = to);
     }
 
-    /// The answer to CLUSTER SLOTS.
+    /// Returns the answer to CLUSTER SLOTS.
     pub(super) fn slots(&self) -> String {
         let mut ranges: Vec<(usize, usize, usize)> = Vec::new();
         for (slot, &owner) in self.owners.iter().enumerate() {

@@ -1,8 +1,8 @@
 //! One world: a client with its callers, a network and servers, and the events in it, step by step.
 //!
 //! In each step one actor acts: the reactor runs a round, a task of the application has a turn, or the network delivers bytes
-//! that are due. If there is nothing to do, the clock goes on to the time of the next step. For a while there are failures;
-//! then nothing fails any more, and all that was begun has to come to its end.
+//! that are due. If no actor has work, the clock advances to the time of the next step. Failures happen for a while; then
+//! there are none any more, and all calls have to end.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -22,13 +22,13 @@ use crate::reactor::stepped::{Step, Stepped};
 use crate::sys::clock_us;
 use crate::sys::simulated::On;
 
-/// Steps after which a world that has not come to its end goes round in circles.
+/// The number of steps after which a world that has not ended counts as stuck.
 const STEPS_MAX: u64 = 1_000_000;
 
-/// Steps of the reactor in a row, without one of another actor, after which it goes round in circles.
+/// The number of steps of the reactor in a row, without one of another actor, after which the world counts as stuck.
 const ALONE_MAX: u64 = 2_000;
 
-/// How long a world lasts at most, in its own time, in microseconds.
+/// The longest time that a world lasts, in its own microseconds.
 const LIFE_MAX_US: u64 = 600_000_000;
 
 /// The reactor's number among the actors.
@@ -37,28 +37,28 @@ const REACTOR: usize = 2;
 /// The failures that may happen in a world, and its size.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Manner {
-    /// The number of callers, and how many turns each has.
+    /// The number of callers; below it the number of turns that each has.
     pub(super) callers: usize,
     pub(super) turns: usize,
-    /// One server, or a cluster of so many.
+    /// The number of servers: one, or several that are a cluster.
     pub(super) servers: usize,
-    /// For how long things go wrong, in milliseconds.
+    /// The time during which failures happen, in milliseconds.
     pub(super) trouble_ms: u64,
     pub(super) failures: &'static [Failure],
 }
 
-/// Something that goes wrong.
+/// A failure that may happen in a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     /// A connection is cut.
     Cut,
-    /// A connection, or all to a server, carry nothing for a while.
+    /// A connection, or all connections to a server, deliver nothing for a while.
     Silence,
     /// The server is dead for a while.
     Death,
     /// The server loads its data for a while.
     Loading,
-    /// The application's runtime does nothing for a while.
+    /// The application's runtime gives no turns for a while.
     Stall,
     /// In a cluster a slot moves, key by key.
     Move,
@@ -67,7 +67,7 @@ pub(super) enum Failure {
 pub(super) const ANY: &[Failure] =
     &[Failure::Cut, Failure::Cut, Failure::Silence, Failure::Death, Failure::Loading, Failure::Stall];
 
-/// In a cluster, above all slots that move.
+/// The failures in a cluster: mostly slots that move.
 pub(super) const IN_CLUSTER: &[Failure] = {
     use Failure::{Cut, Death, Loading, Move, Silence, Stall};
     &[Move, Move, Move, Move, Move, Move, Move, Move, Cut, Silence, Death, Loading, Stall]
@@ -76,7 +76,7 @@ pub(super) const IN_CLUSTER: &[Failure] = {
 /// The failures outside of the server.
 pub(super) const OUTSIDE: &[Failure] = &[Failure::Cut, Failure::Cut, Failure::Silence, Failure::Death, Failure::Stall];
 
-/// A world.
+/// A world with all of its actors.
 pub(super) struct World {
     dice: Rc<RefCell<Dice>>,
     on: On,
@@ -89,11 +89,11 @@ pub(super) struct World {
     began_us: u64,
     clock_us: u64,
     steps: u64,
-    /// Steps of the reactor since another actor's.
+    /// The number of steps of the reactor since the last step of another actor.
     alone: u64,
     trace: u64,
     next_failure_us: u64,
-    /// The server that is dead comes back then.
+    /// The server that is dead, with the time at which it restarts.
     back_us: Option<(usize, u64)>,
     is_calm: bool,
     chunks_before: isize,
@@ -128,7 +128,7 @@ impl World {
         let servers = Servers::new(Rc::clone(&dice), manner.servers, manner.servers > 1);
         let (began_us, weather, config) = {
             let mut dice = dice.borrow_mut();
-            // The clock of milliseconds wraps within some worlds.
+            // The clock begins so that its milliseconds wrap within some worlds.
             let began_us = (1 << 32) * 1000 - dice.roll(2_000_000) as u64;
             let has_trouble = !manner.failures.is_empty();
             let cuts = if has_trouble { [0, 2, 6][dice.roll(3)] } else { 0 };
@@ -175,7 +175,7 @@ impl World {
         }
     }
 
-    /// Lives to its end.
+    /// Runs the world to its end.
     pub(super) fn live(mut self) -> Result<Tally, String> {
         let client = self.client.take().expect("a client");
         let databases = if self.manner.servers > 1 { 1 } else { self.dice.borrow_mut().roll(3) + 1 };
@@ -217,7 +217,7 @@ impl World {
         Ok(model.tally.clone())
     }
 
-    /// Goes on until all tasks of the application have ended.
+    /// Runs steps until all tasks of the application have ended.
     fn go_on(&mut self, who: &str) -> Result<(), String> {
         while !self.executor.is_over() {
             self.step(who)?;
@@ -231,7 +231,7 @@ impl World {
         self.network.borrow_mut().calm();
     }
 
-    /// Goes on until the reactor has no task left.
+    /// Runs steps until the reactor has no task left.
     fn end_reactor(&mut self) -> Result<(), String> {
         loop {
             match self.reactor.step() {
@@ -241,7 +241,7 @@ impl World {
         }
     }
 
-    /// Lets one actor act, or time pass.
+    /// Lets one actor take a step, or advances the clock.
     fn step(&mut self, who: &str) -> Result<(), String> {
         self.steps += 1;
         if let Some(wrong) = self.shared.model.borrow().what_is_wrong() {
@@ -295,7 +295,7 @@ impl World {
         Ok(())
     }
 
-    /// Returns whether no actor is left that could act.
+    /// Returns whether no actor is left.
     fn has_ended(&mut self) -> bool {
         self.executor.is_over() && self.reactor.step() == Step::Ended
     }
@@ -305,14 +305,14 @@ impl World {
         self.on.set_clock_us(clock_us);
     }
 
-    /// Takes note of a step, by which two runs can be compared (FNV-1a).
+    /// Adds a step to the hash by which two runs can be compared (FNV-1a).
     fn note(&mut self, actor: u64) {
         for number in [self.clock_us - self.began_us, actor, self.network.borrow().len() as u64] {
             self.trace = (self.trace ^ number).wrapping_mul(0x0000_0100_0000_01B3);
         }
     }
 
-    /// Begins a failure, or ends one, if it is time.
+    /// Begins a failure, or ends one, if that is due.
     fn fail(&mut self) {
         if let Some((node, at_us)) = self.back_us
             && at_us <= self.clock_us
@@ -354,12 +354,13 @@ impl World {
     }
 }
 
-/// Returns whether no event can execute a later request sooner: a server that turns a command away may take the next one.
+/// Returns whether a world keeps the order of a caller's requests: no failure lets a server refuse a request and execute a
+/// later one.
 fn keeps_order(manner: &Manner) -> bool {
     !manner.failures.contains(&Failure::Loading) && !manner.failures.contains(&Failure::Move)
 }
 
-/// Waits until nothing is on its way; how many connections there were.
+/// Waits until nothing is in flight, and returns the number of connections that were made.
 async fn settle(client: &Client, shared: &Shared) -> u64 {
     for _ in 0..200 {
         let metrics = client.metrics();

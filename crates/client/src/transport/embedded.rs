@@ -5,9 +5,9 @@
 //! call at the same time run at the same time; a session is opened when all others are busy, and each caller's own order
 //! holds because a call returns answered. (CLIENT commands about "this connection" refer to one of the sessions.)
 //!
-//! A late reply, because the command blocks or CLIENT PAUSE holds it up, goes through the same pipe and reply reader as on a
-//! connection. A thread that lives only until then takes it in: the engine wakes it when there is a reply, and the thread
-//! itself checks timeouts.
+//! A reply may be late, because the command blocks or CLIENT PAUSE holds it up. It then goes through the same pipe and reply
+//! reader as on a connection. A thread that lives only until then takes it in: the engine wakes it when there is a reply, and
+//! the thread itself checks timeouts.
 
 pub(crate) mod clock;
 mod deadline;
@@ -49,16 +49,16 @@ use clock::EngineClock;
 use engines::EngineInstance;
 use wakeup::{Wakeup, start};
 
-/// Sessions that one client opens at most; more callers at the same time take turns.
+/// The largest number of sessions that one client opens; if more callers call at the same time, they take turns.
 const SESSIONS_MAX: usize = 8;
 
 /// The longest sleep while replies are late, so that keys expire in an engine that has no other thread.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
 
-/// The interval at which a closing client checks whether the last late reply has come.
+/// The interval at which a closing client checks whether the last late reply has arrived.
 const CLOSE_TICK: Duration = Duration::from_millis(2);
 
-/// A session of the engine with its way in and out.
+/// A session of the engine with its pipe and its reply reader.
 struct Session {
     local: Local,
     clock: EngineClock,
@@ -68,24 +68,24 @@ struct Session {
     replies: Vec<u8>,
 }
 
-/// One client's way into an engine.
+/// One client's access to an engine.
 pub(crate) struct Embedded {
     config: Config,
     instance: Arc<EngineInstance>,
     databases: u32,
     sessions: [OnceLock<Mutex<Session>>; SESSIONS_MAX],
     closed: AtomicBool,
-    /// Whether a thread is asking for replies that are late.
+    /// True while a thread asks the engine for late replies.
     asking: AtomicBool,
     /// The event on which that thread sleeps.
     wakeup: Arc<Wakeup>,
     me: Weak<Embedded>,
-    /// By which replies find it that were answered at once.
+    /// The number by which replies that were answered at once find this client.
     number: DriverNumber,
 }
 
 impl Embedded {
-    /// Opens the engine that the configuration names, or a new one of the client's own.
+    /// Opens the engine that the configuration names, or a new one for this client alone.
     pub(crate) fn open(config: Config) -> Result<Arc<Self>, Error> {
         let instance = match &config.endpoint {
             Endpoint::Embedded(Some(name)) => EngineInstance::named(name, &config.settings)?,
@@ -101,12 +101,12 @@ impl Embedded {
         Ok(embedded)
     }
 
-    /// Opens a new engine of the client's own.
+    /// Opens a new engine for this client alone.
     pub(crate) fn open_own(config: Config) -> Arc<Self> {
         Self::enter(EngineInstance::plain(), config)
     }
 
-    /// Opens an engine that is there.
+    /// Opens access to an existing engine.
     pub(crate) fn open_in(instance: Arc<EngineInstance>) -> Arc<Self> {
         Self::enter(instance, Config::new(Endpoint::Embedded(None)))
     }
@@ -128,12 +128,12 @@ impl Embedded {
         })
     }
 
-    /// Sessions of one's own in the same engine.
+    /// Returns access to the same engine, with sessions of its own.
     pub(crate) fn separate(&self) -> Arc<Self> {
         Self::enter(self.instance.clone(), self.config.clone())
     }
 
-    /// The engine itself, and its clock.
+    /// Returns the engine itself, and its clock.
     pub(crate) fn engine(&self) -> (&Arc<Engine>, &EngineClock) {
         (&self.instance.engine, &self.instance.clock)
     }
@@ -146,7 +146,7 @@ impl Embedded {
         self.me.clone() as Weak<dyn Driver>
     }
 
-    /// Serves the engine at this address too.
+    /// Serves the engine at this address, too.
     pub(crate) fn listen(&self, address: SocketAddr) -> io::Result<SocketAddr> {
         if self.instance.clock.is_manual() {
             return Err(io::Error::other("its clock stands; a testing::Engine has an address of its own"));
@@ -162,25 +162,25 @@ impl Embedded {
         self.closed.store(true, Ordering::Release);
         let Some(wait) = wait else { return Ok(()) };
         let deadline = Instant::now().checked_add(wait);
-        // A caller that has had its timeout error needs no answer.
+        // A caller that has got its timeout error needs no answer.
         while !self.open_sessions().all(|session| session.lock().pipe.is_expired()) {
             let left = deadline.map_or(SLEEP_MAX, |at| at.saturating_duration_since(Instant::now()));
             if left.is_zero() {
                 let message = "some commands are still not answered";
                 return Err(Error::new(ErrorKind::Timeout, Effect::Unknown, message));
             }
-            // The thread that asks for late replies hears the wake-up, so this looks by itself now and then.
+            // The wake-up goes to the thread that asks for late replies, so this thread checks at intervals.
             thread::sleep(left.min(CLOSE_TICK));
         }
         Ok(())
     }
 
-    /// Whether all requests are answered.
+    /// Returns whether all requests are answered.
     pub(crate) fn is_idle(&self) -> bool {
         self.open_sessions().all(|session| session.lock().is_idle())
     }
 
-    /// Whether more can be sent.
+    /// Returns whether further requests can be sent.
     pub(crate) fn is_open(&self) -> bool {
         !self.closed.load(Ordering::Acquire)
     }
@@ -222,12 +222,12 @@ impl Embedded {
         Ok(Sent::Slot(handle))
     }
 
-    /// Returns the present situation, for the text of timeout errors.
+    /// Returns the known state, for the text of timeout errors.
     fn situation(&self) -> Situation<'_> {
         Situation { endpoint: &self.config.endpoint, limit: None, trouble: None, ledger: None }
     }
 
-    /// Executes several requests with nothing of this session's in between.
+    /// Executes several requests without another request of this session between them.
     pub(crate) fn send_units(&self, units: Vec<Unit>, bytes: &[u8]) -> Result<(), (Error, Vec<Unit>)> {
         if let Err(error) = units.iter().try_for_each(|unit| self.check(unit.database)) {
             return Err((error, units));
@@ -258,7 +258,7 @@ impl Embedded {
         if database < self.databases { Ok(()) } else { Err(no_such_database()) }
     }
 
-    /// Returns an idle session, a new one, or the turn at a busy one.
+    /// Returns an idle session, a new one, or a busy one once it is free.
     #[inline]
     fn session(&self) -> MutexGuard<'_, Session> {
         for session in &self.sessions {
@@ -270,7 +270,7 @@ impl Embedded {
         first.get_or_init(|| Mutex::new(Session::new(self))).lock()
     }
 
-    /// Runs the gathered requests (`executed` says that they have run already) and completes the calls that are answered.
+    /// Executes the gathered requests, unless they were `executed` already, and completes the calls that are answered.
     fn take_in(&self, mut session: MutexGuard<'_, Session>, executed: bool) {
         let mut done = Completions::default();
         let outcome = session.run(executed, &mut done);
@@ -285,7 +285,7 @@ impl Embedded {
         }
     }
 
-    /// Wakes the callers of completed calls, and reports errors of forgotten ones.
+    /// Wakes the callers of completed calls, and reports the errors of forgotten calls.
     pub(crate) fn finish(&self, done: &mut Completions) {
         callback::report(done.finish(), self.config.hooks.error.as_ref());
     }
@@ -305,7 +305,7 @@ impl Embedded {
         };
         if let Err(error) = start(ask) {
             self.asking.store(false, Ordering::Release);
-            // These replies would never arrive: their callers have none of this engine's threads.
+            // Without that thread the late replies would never arrive, because their callers do not ask the engine.
             self.give_up(&Error::disconnected(&format!(
                 "the system gives no thread that would wait for the reply ({error}); raise the limit of threads, or use \
                  fewer"
@@ -313,7 +313,8 @@ impl Embedded {
         }
     }
 
-    /// Asks every session for late replies, and says how long to sleep. None when none is late, and the asking is over.
+    /// Asks every session for late replies, and returns the length of the next sleep; none if no reply is late, so that the
+    /// thread ends.
     fn ask_all(&self) -> Option<Duration> {
         self.asking.store(false, Ordering::Release);
         let mut pause = None;
@@ -323,16 +324,16 @@ impl Embedded {
             }
             let session = session.lock();
             if !session.is_idle() {
-                // A clock that stands says by itself when it was advanced.
+                // A manual clock wakes the thread when it is advanced.
                 let due = session.local.due_in_ms().filter(|_| !session.clock.is_manual());
                 let due = due.map_or(SLEEP_MAX, Duration::from_millis);
-                // One more, so that it has passed when the sleep ends.
+                // One millisecond is added, so that the deadline has passed when the sleep ends.
                 let over = session.pipe.queue.next_due_ms.map(|due_ms| left_ms(due_ms, exact_clock_ms()) + 1);
                 let over = over.map_or(SLEEP_MAX, |left_ms| Duration::from_millis(left_ms.into()));
                 pause = Some(due.min(over).min(pause.unwrap_or(SLEEP_MAX)));
             }
         }
-        // Where another thread has begun to ask meanwhile, this one need not.
+        // If another thread has begun to ask in between, this one ends.
         pause.filter(|_| !self.asking.swap(true, Ordering::AcqRel))
     }
 
@@ -354,7 +355,7 @@ impl Drop for Embedded {
     }
 }
 
-/// Returns the error for calls of a session that has ended: it was killed, or the engine itself is over.
+/// Returns the error for calls of a session that has ended: it was killed, or the engine has ended.
 fn lost(local: &Local) -> Error {
     match local.failure() {
         None => Error::disconnected("the session was ended"),
@@ -392,13 +393,13 @@ impl Session {
         Self { local, clock, pipe, reply_reader: ReplyReader::default(), request: Vec::new(), replies: Vec::new() }
     }
 
-    /// Whether all requests are answered.
+    /// Returns whether all requests of the session are answered.
     fn is_idle(&self) -> bool {
         self.pipe.is_idle()
     }
 
-    /// The straight way of one request: its reply, if it comes at once. Otherwise the request is executed, or being held
-    /// up, and its reply is in `replies` as far as it came.
+    /// Executes one request directly, and returns its reply if it comes at once. Otherwise the request is executed or held
+    /// up, and the part of its reply that has arrived is in `replies`.
     fn answer(&mut self, embedded: &Embedded, database: u32, request: &[u8]) -> Option<Payload> {
         self.replies.clear();
         let selects = self.pipe.database() != database;
@@ -426,7 +427,7 @@ impl Session {
             before -= 1;
         }
         if outcome.is_err() {
-            // The session was killed; the next request gets another.
+            // The session was killed; the next request gets another session.
             let error = lost(&self.local);
             self.renew(embedded, &error, &mut Completions::default());
             return Some(payload.unwrap_or(Payload::Failed(error)));
@@ -437,7 +438,7 @@ impl Session {
         payload
     }
 
-    /// Runs the gathered requests and hands out their replies.
+    /// Executes the gathered requests and hands out their replies.
     fn run(&mut self, mut executed: bool, done: &mut Completions) -> Result<(), Error> {
         if !executed {
             self.replies.clear();
@@ -466,7 +467,7 @@ impl Session {
         }
     }
 
-    /// Gives the replies that have come to their callers.
+    /// Hands the replies that have arrived to their callers.
     fn hand_out(&mut self, done: &mut Completions) -> Result<(), Error> {
         let mut rest = self.replies.as_slice();
         while !rest.is_empty() {

@@ -1,7 +1,7 @@
-//! The calls that only a coalescing handle makes of a transport (`api/coalesce`).
+//! The calls that only a coalescing handle makes on a transport (`api/coalesce`).
 //!
 //! Its requests were admitted and issued before they are sent, and the thread that hands out replies may be the one that
-//! sends them: so these calls look and send, and never wait for room. Any thread.
+//! sends them. So these calls check and send, and never wait for room. Any thread.
 
 use super::Transport;
 use super::cluster::batches;
@@ -11,7 +11,7 @@ use crate::pipe::slot::{Completions, Driver};
 use crate::sys::clock_ms;
 
 impl Transport {
-    /// Whether this process has the way, and the server this database.
+    /// Fails if the transport belongs to another process, or the server does not have this database.
     #[inline]
     pub(crate) fn check(&self, database: u32) -> Result<(), Error> {
         match self {
@@ -22,7 +22,7 @@ impl Transport {
         }
     }
 
-    /// Sends several requests that were admitted and issued before, with nothing in between and without a wait.
+    /// Sends several requests that were admitted and issued before, without another request between them and without a wait.
     pub(crate) fn send_gathered(&self, units: Vec<Unit>, bytes: &[u8]) -> Result<(), (Error, Vec<Unit>)> {
         match self {
             Self::Remote(link) | Self::Replicated(link, _) => link.send_gathered(units, bytes),
@@ -32,7 +32,7 @@ impl Transport {
         }
     }
 
-    /// Whether more is queued than should be.
+    /// Returns whether the queue is above its bound.
     pub(crate) fn is_overfull(&self) -> bool {
         match self {
             Self::Remote(link) | Self::Replicated(link, _) => link.is_overfull(),
@@ -42,7 +42,7 @@ impl Transport {
         }
     }
 
-    /// The time on the clock by which requests grow old.
+    /// Returns the time on the clock on which requests are issued and time out.
     pub(crate) fn now_ms(&self) -> u32 {
         match self {
             Self::Remote(_) | Self::Replicated(..) | Self::Cluster(_) => clock_ms(),
@@ -51,12 +51,12 @@ impl Transport {
         }
     }
 
-    /// Whether requests are executed in the thread that sends them.
+    /// Returns whether requests are executed in the thread that sends them.
     pub(crate) fn is_local(&self) -> bool {
         !matches!(self, Self::Remote(_) | Self::Replicated(..) | Self::Cluster(_))
     }
 
-    /// Returns the driver that a waiting caller may ask to write.
+    /// Returns the driver, which a waiting caller may ask to write.
     pub(crate) fn as_driver(&self) -> &dyn Driver {
         match self {
             Self::Remote(link) | Self::Replicated(link, _) => &**link,
@@ -66,7 +66,7 @@ impl Transport {
         }
     }
 
-    /// Wakes the callers of completed calls, and reports errors of forgotten ones. No lock may be held.
+    /// Wakes the callers of completed calls, and reports the errors of forgotten calls. No lock may be held.
     pub(crate) fn finish(&self, done: &mut Completions) {
         match self {
             Self::Remote(link) | Self::Replicated(link, _) => link.finish(done),

@@ -1,11 +1,11 @@
-//! Health checks of replicas: which of them are fit to be read from, found out before a caller needs it.
+//! Health checks of replicas: they find out which replicas are fit to be read from, before a caller needs one.
 //!
-//! Each is asked now and then for its role: it is fit if it answers soon, follows its primary and has the primary's writes up
-//! to the last check. A fresh connection to a cluster's replica is first switched to reading, and if the zone matters,
-//! servers are asked for theirs. A replica that turns a read away, or loses its connection, is not fit until it has answered
-//! again.
+//! Each replica is asked for its role at intervals. It is fit if it answers soon, follows its primary and has the primary's
+//! writes up to the last check. A fresh connection to a cluster's replica is first switched to reading (READONLY), and if the
+//! zone matters, servers are asked for theirs. A replica that refuses a read, or loses its connection, is not fit until it
+//! has answered again.
 //!
-//! The checks belong to one task, which asks and receives without waiting; on the reactor's thread alone. Foreign bytes.
+//! The checks belong to one task, which sends and receives without waiting; on the reactor's thread alone. Foreign bytes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,20 +28,20 @@ use crate::sys::now;
 /// The time between two checks; a replica that lacks writes of one or two checks ago is not fit.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// How long a replica may take to answer.
+/// The time that a replica may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 
 const ROLE: &[u8] = b"*1\r\n$4\r\nROLE\r\n";
 const READONLY: &[u8] = b"*1\r\n$8\r\nREADONLY\r\n";
 const INFO: &[u8] = b"*2\r\n$4\r\nINFO\r\n$6\r\nserver\r\n";
 
-/// With these a replica says that it has not got its data, or not any more.
+/// The error codes with which a replica says that it does not have its data, or not any more.
 const WITHOUT_DATA: [&str; 2] = ["LOADING", "MASTERDOWN"];
 
-/// The looks at all replicas, and at their primaries.
+/// The health checks of all replicas, and of their primaries.
 pub(super) struct HealthChecks {
     policy: ReadFrom,
-    /// Whether connections to replicas have to be told that they are for reading.
+    /// True in a cluster, in which connections to replicas have to be switched to reading.
     is_cluster: bool,
     next_at: Instant,
     /// The state of each server, by the number of its node.
@@ -51,24 +51,24 @@ pub(super) struct HealthChecks {
 /// The state of a server.
 #[derive(Default)]
 struct Known {
-    /// Over which connection it was asked last, and the number of that by then: one that is made again may lead to another
-    /// server.
+    /// The connection on which the server was asked last; below it the number of that connection at the time. If it is made
+    /// again, it may lead to another server.
     link: Option<Arc<Link>>,
     connection: u32,
     question: Option<Question>,
-    /// Whether the connection may be used for reading, as far as that has to be said.
+    /// True if the server has refused to switch the connection to reading.
     is_refused: bool,
-    /// How much a primary had written at the last look but one, and at the last.
+    /// The primary's offset at the last check but one, and at the last.
     written: (Option<i64>, Option<i64>),
 }
 
-/// A question to a server.
+/// A check of a server that is in flight.
 struct Question {
     parts: Vec<(Ask, Part)>,
     until: Instant,
 }
 
-/// One request of it.
+/// One request of a check.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Ask {
     Readonly,
@@ -91,7 +91,7 @@ enum Role {
         follows: bool,
         read: i64,
     },
-    /// It does not want to say, or says something else.
+    /// The server refuses to tell its role, or its answer is no role.
     Unknown,
 }
 
@@ -110,13 +110,13 @@ impl HealthChecks {
         late.chain([self.next_at]).min()
     }
 
-    /// The servers may have changed: they are looked at in the next turn.
+    /// Lets the next turn check the servers, because they may have changed.
     pub(super) fn hurry(&mut self, now: Instant) {
         self.next_at = now;
     }
 
-    /// Takes the answers that have come, and asks again when it is time. Returns whether a server has turned out to be a
-    /// replica or the primary of another.
+    /// Takes the answers that have arrived, and begins new checks when they are due. Returns whether a server has turned out
+    /// to be no replica of its primary any more.
     pub(super) fn turn<'a>(
         &mut self,
         shards: impl Iterator<Item = (&'a Arc<Node>, &'a Replicas)>,
@@ -164,9 +164,9 @@ impl HealthChecks {
     }
 }
 
-/// Questions.
+/// The checks that are sent.
 impl HealthChecks {
-    /// Returns the questions for a server over this connection; some are asked once.
+    /// Returns the requests of a check over this connection; some are sent only once for each connection.
     fn asks(&self, known: &Known, link: Option<&Arc<Link>>, is_replica: bool) -> Vec<Ask> {
         let is_fresh = link.is_some_and(|link| known.link.as_ref().is_none_or(|known| !Arc::ptr_eq(known, link)));
         let mut asks = Vec::new();
@@ -201,7 +201,7 @@ impl Known {
         self.question = Some(Question { parts, until: now + ANSWER_TIMEOUT });
     }
 
-    /// Returns all answers, once they are there. A server that takes too long is not fit in that time.
+    /// Returns the answers of a check, once all have arrived. A server that takes too long is unfit until then.
     fn hear(&mut self, node: &Node, now: Instant) -> Option<Vec<(Ask, Payload)>> {
         let Question { parts, until } = self.question.take()?;
         let parts: Vec<_> = parts.into_iter().map(|(ask, part)| (ask, part.taken())).collect();
@@ -219,7 +219,7 @@ impl Known {
         Some(parts.into_iter().filter_map(answered).collect())
     }
 
-    /// A primary has answered.
+    /// Takes the answers of a primary.
     fn is_primary(&mut self, answers: &[(Ask, Payload)], node: &Node, policy: &ReadFrom) {
         for (ask, answer) in answers {
             match ask {
@@ -236,7 +236,8 @@ impl Known {
         }
     }
 
-    /// Takes the answer of a replica; its primary's offset one check ago is `written`. Returns whether it still is a replica.
+    /// Takes the answers of a replica; `written` is its primary's offset one check ago. Returns true if the server is no
+    /// replica any more.
     fn is_replica(&mut self, answers: &[(Ask, Payload)], node: &Node, policy: &ReadFrom, written: Option<i64>) -> bool {
         let mut has_changed = false;
         for (ask, answer) in answers {
@@ -291,7 +292,7 @@ impl Part {
 }
 
 /// Returns whether this answer to ROLE means that the server cannot be read from: it has no data, or no connection. A server
-/// that may not tell its role is believed to have the expected one.
+/// that refuses to tell its role counts as having the expected one.
 fn is_without_data(answer: &Payload) -> bool {
     answer.frame().is_err_and(|error: Error| error.code().is_none_or(|code| WITHOUT_DATA.contains(&code)))
 }
@@ -321,7 +322,7 @@ fn role(answer: &Payload) -> Role {
     read().unwrap_or(Role::Unknown)
 }
 
-/// Whether the answer to INFO says that the server is in the zone that is wanted.
+/// Returns whether the answer to INFO says that the server is in the preferred zone.
 fn is_in(answer: &Payload, policy: &ReadFrom) -> bool {
     let ReadFrom::Zone(wanted) = policy else { return false };
     let Ok(Frame::Bulk(info) | Frame::Verbatim { text: info, .. }) = answer.frame() else { return false };

@@ -1,8 +1,8 @@
 //! Requests that a task of the reactor sends for itself: for a node's role, or for the owners of slots.
 //!
 //! A task must not wait as callers do, so each answer has a waker that gives the task a turn, and the task then takes the
-//! answer without waiting. They are admitted to a full queue as well: the client's own questions do not wait behind its
-//! callers' requests. On the reactor's thread alone.
+//! answer without waiting. The requests are admitted to a full queue as well: the client's own requests do not wait behind
+//! its callers' requests. On the reactor's thread alone.
 
 use std::sync::{Arc, Weak};
 use std::task::{Context, Wake, Waker};
@@ -14,7 +14,7 @@ use crate::reactor::TaskWaker;
 use crate::request::name::Name;
 use crate::sys::clock_ms;
 
-/// Wakes a task when an answer is there that it waits for.
+/// The waker of an answer, which gives the task a turn.
 struct WakeTask(TaskWaker);
 
 impl Wake for WakeTask {
@@ -23,7 +23,7 @@ impl Wake for WakeTask {
     }
 }
 
-/// Sends the requests of one task.
+/// The sender of one task's requests.
 pub(super) struct InternalRequests {
     source: Source,
     waker: Waker,
@@ -32,12 +32,12 @@ pub(super) struct InternalRequests {
 }
 
 impl InternalRequests {
-    /// For the task of this waker, which works on this database.
+    /// Creates the sender for the task of this waker, in this database.
     pub(super) fn new(driver: Weak<dyn Driver>, task_waker: TaskWaker, database: u32) -> Self {
         Self { source: Source::new(driver), waker: Waker::from(Arc::new(WakeTask(task_waker))), task_waker, database }
     }
 
-    /// Sends a request; none where the connection takes no more.
+    /// Sends a request; returns none if the connection takes no more requests.
     pub(super) fn send(&mut self, link: &Arc<Link>, request: &[u8], name: Name) -> Option<Handle> {
         let (target, mut handle) = self.source.pair(name);
         let unit = Unit { database: self.database, target, length: request.len(), issued_ms: clock_ms() };

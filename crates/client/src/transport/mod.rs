@@ -47,7 +47,7 @@ use cluster::{Cluster, batches, task};
 use embedded::Embedded;
 use replicated::Replicated;
 
-/// The remedy for a build without the engine.
+/// The advice in the error of a build without the engine.
 #[cfg(not(feature = "embedded"))]
 const NO_ENGINE: &str = concat!(
     "this build has no engine in it, because its feature \"embedded\" is off; in Cargo.toml: sleeve = { version = \"",
@@ -55,21 +55,21 @@ const NO_ENGINE: &str = concat!(
     "\", features = [\"embedded\"] }",
 );
 
-/// Behind these words EXEC says why nothing was executed.
+/// The beginning of EXEC's error, behind which is the reason why the transaction was not executed.
 const DISCARDED: &str = "EXECABORT Transaction discarded because of: ";
 
-/// Whether a node says by this that the cluster has changed, or is about to. One that is busy says nothing of the kind.
+/// Returns whether a node's error means that the cluster has changed, or is about to. The error of a busy node does not.
 fn is_changing(error: &Error) -> bool {
     let text = error.message();
     let code = text.strip_prefix(DISCARDED).unwrap_or(text).split(' ').next().unwrap_or_default();
     code != "BUSY" && TURNED_AWAY.contains(&code)
 }
 
-/// A way for requests.
+/// The transport of requests to a server, a cluster or an engine.
 #[derive(Clone)]
 pub(crate) enum Transport {
     Remote(Arc<Link>),
-    /// As `Remote`, where reads may go to the replicas of the server as well.
+    /// As `Remote`, if reads may also go to the replicas of the server.
     Replicated(Arc<Link>, Arc<Replicated>),
     Cluster(Arc<Cluster>),
     #[cfg(feature = "embedded")]
@@ -77,7 +77,7 @@ pub(crate) enum Transport {
 }
 
 impl Transport {
-    /// Begins the way that the configuration asks for. `lasting` says whether a lost connection is made again.
+    /// Opens the transport that the configuration asks for. `lasting` says whether a lost connection is made again.
     pub(crate) fn open(config: Config, lasting: bool) -> Result<Self, Error> {
         if config.read_from != ReadFrom::Primary && !config.endpoint.has_replicas() {
             return Err(Error::unsent(ErrorKind::Configuration, NO_REPLICAS));
@@ -108,7 +108,7 @@ impl Transport {
         Ok(Self::Remote(link))
     }
 
-    /// Why it cannot be used here, if it cannot: it is another process's.
+    /// Fails if the transport belongs to another process.
     pub(crate) fn check_process(&self) -> Result<(), Error> {
         match self {
             Self::Remote(link) | Self::Replicated(link, _) if !link.process.is_this() => Err(inherited()),
@@ -117,8 +117,8 @@ impl Transport {
         }
     }
 
-    /// Returns a separate transport to the same place, for calls that cannot share one. `lasting` says whether a lost connection
-    /// is made again.
+    /// Returns a separate transport to the same server, for calls that cannot share one. `lasting` says whether a lost
+    /// connection is made again.
     pub(crate) fn separate(&self, lasting: bool) -> Result<Self, Error> {
         match self {
             Self::Remote(link) | Self::Replicated(link, _) => {
@@ -132,8 +132,8 @@ impl Transport {
         }
     }
 
-    /// Returns whether a call that failed with this error on a connection of its own may work on another: the cluster has
-    /// changed, and nothing was executed. The map is then refreshed.
+    /// Returns whether a call that failed with this error on a connection of its own may succeed on another: the cluster has
+    /// changed, and the call was not executed. The map is then refreshed.
     pub(crate) fn has_changed(&self, error: &Error) -> bool {
         let Self::Cluster(cluster) = self else { return false };
         let has_changed = match (error.kind(), error.effect()) {
@@ -147,7 +147,8 @@ impl Transport {
         has_changed
     }
 
-    /// Puts it into the pool, if it is still connected: from then on a lost connection is not made again.
+    /// Notes that the connection enters the pool: from then on it is not made again if it is lost. Returns whether it is
+    /// still connected.
     pub(crate) fn enter_pool(&self) -> bool {
         match self {
             Self::Remote(link) | Self::Replicated(link, _) => link.enter_pool(),
@@ -157,8 +158,8 @@ impl Transport {
         }
     }
 
-    /// Takes it out of the pool for one caller; a lost connection is made again if it is `lasting`. Returns false when it was
-    /// lost.
+    /// Notes that the connection leaves the pool for one caller; from then on it is made again if it is `lasting`. Returns
+    /// false if it was lost.
     pub(crate) fn leave_pool(&self, lasting: bool) -> bool {
         match self {
             Self::Remote(link) | Self::Replicated(link, _) => link.leave_pool(lasting),
@@ -177,7 +178,7 @@ impl Transport {
         }
     }
 
-    /// Returns the driver that a waiting caller may ask to write.
+    /// Returns the driver, which a waiting caller may ask to write.
     pub(crate) fn driver(&self) -> Weak<dyn Driver> {
         match self {
             Self::Remote(link) | Self::Replicated(link, _) => Arc::downgrade(link) as Weak<dyn Driver>,
@@ -187,7 +188,7 @@ impl Transport {
         }
     }
 
-    /// Waits until the first attempt to connect is over.
+    /// Waits until the first attempt to connect has ended.
     pub(crate) fn wait_first(&self) -> Result<(), Error> {
         match self {
             Self::Remote(link) | Self::Replicated(link, _) => link.wait_first(),
@@ -197,7 +198,7 @@ impl Transport {
         }
     }
 
-    /// As `wait_first`, in async code.
+    /// Waits in async code as `wait_first` does on a thread.
     pub(crate) async fn await_first(&self) -> Result<(), Error> {
         match self {
             Self::Remote(link) | Self::Replicated(link, _) => Arc::clone(link).await_first().await,
@@ -222,7 +223,7 @@ impl Transport {
         }
     }
 
-    /// The nodes of a cluster that share the keys, by number; none where one server has all.
+    /// Returns the numbers of a cluster's nodes that own slots; none for a single server.
     pub(crate) fn nodes(&self) -> Result<Vec<u32>, Error> {
         match self {
             Self::Cluster(cluster) => cluster.owners(),
@@ -230,7 +231,7 @@ impl Transport {
         }
     }
 
-    /// As `ask`, of one of the nodes.
+    /// Sends a request as `ask` does, to this node.
     pub(crate) fn ask_node<T: FromReply>(
         &self,
         node: u32,
@@ -244,7 +245,7 @@ impl Transport {
         }
     }
 
-    /// Sends as `ask` does, with a deadline.
+    /// Sends a request as `ask` does, with a deadline.
     pub(crate) fn ask_until<T: FromReply>(
         &self,
         database: u32,
@@ -269,7 +270,7 @@ impl Transport {
         }
     }
 
-    /// Sends as `send` does, with a deadline.
+    /// Sends a request as `send` does, with a deadline.
     pub(crate) fn send_until(
         &self,
         database: u32,
@@ -288,7 +289,7 @@ impl Transport {
         }
     }
 
-    /// Sends several requests with nothing in between.
+    /// Sends several requests without another request between them.
     pub(crate) fn send_units(&self, units: Vec<Unit>, bytes: &[u8]) -> Result<(), (Error, Vec<Unit>)> {
         match self {
             Self::Remote(link) => link.send_units(units, bytes),
@@ -316,7 +317,8 @@ impl Transport {
         }
     }
 
-    /// The next request may wait on the server for this long, beside the command timeout. Only where one is sent at a time.
+    /// Sets the time for which the next request may wait on the server, in addition to the command timeout. Only for
+    /// transports on which one request is sent at a time.
     pub(crate) fn set_block_timeout(&self, block_timeout: BlockTimeout) {
         match self {
             Self::Remote(link) | Self::Replicated(link, _) => link.set_block_timeout(block_timeout),
@@ -326,7 +328,7 @@ impl Transport {
         }
     }
 
-    /// Returns the metrics of each of its connections in this process.
+    /// Returns the metrics of each of the transport's connections in this process.
     pub(crate) fn metrics(&self) -> Vec<Metrics> {
         match self {
             Self::Remote(link) | Self::Replicated(link, _) if !link.process.is_this() => Vec::new(),
@@ -338,7 +340,7 @@ impl Transport {
         }
     }
 
-    /// The number of the connection that is there, or comes next.
+    /// Returns the number of the present connection, or of the next one.
     pub(crate) fn connection(&self) -> u32 {
         match self {
             Self::Remote(link) | Self::Replicated(link, _) => link.connection.load(Ordering::Relaxed),
@@ -348,7 +350,7 @@ impl Transport {
         }
     }
 
-    /// Whether nothing is on its way and more can be sent.
+    /// Returns whether nothing is in flight and further requests can be sent.
     pub(crate) fn is_idle(&self) -> bool {
         match self {
             Self::Remote(link) => link.is_idle(),
@@ -359,7 +361,7 @@ impl Transport {
         }
     }
 
-    /// Whether more can be sent.
+    /// Returns whether further requests can be sent.
     pub(crate) fn is_open(&self) -> bool {
         match self {
             Self::Remote(link) => link.is_open(),
@@ -375,7 +377,8 @@ impl Transport {
         match self {
             Self::Remote(link) => link.abort(),
             Self::Replicated(_, replicated) => replicated.abort(),
-            // Calls in flight are answered all the same: only the end of the client ends its nodes' connections.
+            // In a cluster, calls in flight are answered all the same: only the end of the client ends the connections to its
+            // nodes.
             Self::Cluster(cluster) => _ = cluster.close(None),
             #[cfg(feature = "embedded")]
             Self::Local(embedded) => embedded.abort(),
@@ -393,7 +396,7 @@ impl Transport {
         }
     }
 
-    /// As `close`, in async code: waits until then, or for as long as it takes.
+    /// Closes the transport as `close` does, in async code, and waits until the deadline, if there is one.
     pub(crate) async fn close_async(self, deadline: Option<Instant>) -> Result<(), Error> {
         match self {
             Self::Remote(link) => link.close_async(deadline).await,
@@ -416,7 +419,7 @@ fn send(link: &Link, database: u32, request: EncodedRequest<'_>) -> Result<Sent,
     }
 }
 
-/// Sends a request that is not for the one and only server.
+/// Sends a request that need not go to the primary, to a replica if one is chosen.
 #[inline(never)]
 fn send_replicated(
     link: &Link,

@@ -2,8 +2,8 @@
 //! time of the next attempt.
 //!
 //! A node has one connection at a time, which is not made again when it is lost: requests that had not left on it come back
-//! and go to the owner of the slot by then. The cluster's own task alone makes another one. It runs on the thread on which
-//! connections end, so that everything that a lost one gives back is there before a request is sent on the next.
+//! and go to the owner of the slot by then. Only the cluster's own task makes another one. The task runs on the thread on
+//! which connections end, so all requests of a lost connection are back before a request is sent on the next.
 
 use std::io;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::connection::{Link, task};
 use crate::reactor::TaskWaker;
 use crate::sys::lock::{Mutex, RwLock};
 
-/// Where a node listens.
+/// The address at which a node listens.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Address {
     pub(super) host: String,
@@ -24,14 +24,15 @@ pub(super) struct Address {
 }
 
 impl Address {
-    /// That of `host:port`, where the host may be an address of IPv6 or missing, which stands for `asked`.
+    /// Reads an address from `host:port`. The host may be an address of IPv6, or missing; then it is `asked`.
     pub(super) fn read(text: &str, asked: &str) -> Option<Self> {
         let (host, port) = text.rsplit_once(':')?;
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         Some(Self::of(host, port.parse().ok()?, asked))
     }
 
-    /// That of a host which a node has named. One that it does not know is the one by which it was asked.
+    /// Returns the address with a host that a node has named. If the node did not know its own host, it is the one by which
+    /// the node was asked.
     pub(super) fn of(host: &str, port: u16, asked: &str) -> Self {
         let host = if host.is_empty() || host == "?" { asked } else { host };
         Self { host: host.to_owned(), port }
@@ -48,35 +49,35 @@ impl std::fmt::Display for Address {
     }
 }
 
-/// How well a replica may be read from.
+/// The fitness of a replica to be read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fitness {
-    /// Not at all: its connection is not ready for that, or it has no data.
+    /// The replica cannot be read from: its connection is not ready for that, or it has no data.
     Unfit,
-    /// It has data, and does not keep up with its primary.
+    /// The replica has data, but does not keep up with its primary.
     Stale,
-    /// It keeps up with its primary.
+    /// The replica keeps up with its primary.
     Fit,
 }
 
 /// One node.
 pub(super) struct Node {
-    /// By which requests name it.
+    /// The number by which requests name the node.
     pub(super) number: u32,
     pub(super) address: Address,
-    /// As the cluster's, but for where it is.
+    /// The cluster's configuration, with the address of this node.
     config: Config,
     health: Arc<ServerHealth>,
     link: RwLock<Option<Arc<Link>>>,
-    /// How often in a row it could not be reached.
+    /// The number of failed attempts to connect in a row.
     failures: AtomicU32,
-    /// When it is tried again.
+    /// The time of the next attempt to connect.
     rests_until: Mutex<Option<Instant>>,
-    /// When a redirection named it last.
+    /// The time at which a redirect last named the node.
     named: Mutex<Option<Instant>>,
-    /// How well it may be read from, of a replica.
+    /// The fitness of a replica to be read from.
     fitness: AtomicU8,
-    /// Whether it is in the zone that reads prefer.
+    /// True if the node is in the zone that reads prefer.
     is_near: AtomicBool,
 }
 
@@ -93,42 +94,43 @@ impl Node {
         Self { health: ServerHealth::of_node(inquirer), ..Self::new(number, address, config) }
     }
 
-    /// The server at the other end of this connection, wherever that is.
+    /// Returns a node for the server at the other end of this connection.
     pub(super) fn around(number: u32, link: &Arc<Link>) -> Self {
         let node = Self::new(number, Address { host: String::new(), port: 0 }, &link.config);
         *node.link.write() = Some(Arc::clone(link));
         node
     }
 
-    /// A connection of one's own to it, that is not made again when it is lost.
+    /// Opens a separate connection to the node, which is not made again when it is lost.
     pub(super) fn separate(&self) -> io::Result<Arc<Link>> {
         let link = Link::new(self.config.clone(), false, Arc::clone(&self.health))?;
         task::start(Arc::clone(&link))?;
         Ok(link)
     }
 
-    /// Returns how to connect to it, and the health that all connections to it share.
+    /// Returns the configuration for a connection to the node, and the health that all connections to it share.
     pub(super) fn place(&self) -> (Config, Arc<ServerHealth>) {
         (self.config.clone(), Arc::clone(&self.health))
     }
 
-    /// Returns the health that all connections to it share.
+    /// Returns the health that all connections to the node share.
     pub(super) fn health(&self) -> &ServerHealth {
         &self.health
     }
 
-    /// The connection that all share, if there is one or one is being made.
+    /// Returns the shared connection, if there is one or one is being made.
     #[inline]
     pub(super) fn link(&self) -> Option<Arc<Link>> {
         self.link.read().clone()
     }
 
-    /// Whether its connection is there.
+    /// Returns whether the node is connected.
     pub(super) fn is_connected(&self) -> bool {
         self.link().is_some_and(|link| link.shared.lock().pipe.is_connected())
     }
 
-    /// The connection, made if there is none; none while the node rests. For the cluster's task alone.
+    /// Returns the shared connection, which is made if there is none; none while the node rests. Called by the cluster's task
+    /// alone.
     pub(super) fn connect(&self, now: Instant) -> Option<Arc<Link>> {
         if let Some(link) = self.link() {
             if link.is_open() {
@@ -154,7 +156,7 @@ impl Node {
         }
     }
 
-    /// Its connection has ended. One that had never come about is a failure.
+    /// Notes that the shared connection has ended. A connection that was never made counts as a failure.
     fn lost(&self, link: &Link, now: Instant) {
         *self.link.write() = None;
         match link.shared.lock().first {
@@ -164,7 +166,7 @@ impl Node {
         *self.rests_until.lock() = None;
     }
 
-    /// It could not be reached: it is left alone for a while, longer each time.
+    /// Notes that the node could not be reached: no attempt is made for a while, which is longer each time.
     fn rest(&self, now: Instant) {
         let failures = self.failures.fetch_add(1, Ordering::Relaxed);
         let pause =
@@ -172,7 +174,7 @@ impl Node {
         *self.rests_until.lock() = now.checked_add(pause);
     }
 
-    /// Whether it may be read from so well, or better.
+    /// Returns whether the replica has this fitness, or a better one.
     #[inline]
     pub(super) fn is(&self, fitness: Fitness) -> bool {
         self.fitness.load(Ordering::Relaxed) >= fitness as u8
@@ -182,7 +184,7 @@ impl Node {
         self.fitness.store(fitness as u8, Ordering::Relaxed);
     }
 
-    /// Whether it is in the zone that reads prefer.
+    /// Returns whether the node is in the zone that reads prefer.
     #[inline]
     pub(super) fn is_near(&self) -> bool {
         self.is_near.load(Ordering::Relaxed)
@@ -192,23 +194,23 @@ impl Node {
         self.is_near.store(is_near, Ordering::Relaxed);
     }
 
-    /// A redirection has named it.
+    /// Notes that a redirect has named the node.
     pub(super) fn name(&self, now: Instant) {
         *self.named.lock() = Some(now);
     }
 
-    /// Whether a redirection has named it that recently.
+    /// Returns whether a redirect has named the node within this time.
     pub(super) fn was_named_within(&self, time: Duration, now: Instant) -> bool {
         self.named.lock().is_some_and(|named| now.saturating_duration_since(named) < time)
     }
 
-    /// For how long it is left alone.
+    /// Returns the time until the next attempt to connect; none if it may be made now.
     pub(super) fn rests(&self, now: Instant) -> Option<Duration> {
         let until = (*self.rests_until.lock())?;
         Some(until.saturating_duration_since(now)).filter(|left| !left.is_zero())
     }
 
-    /// Why it cannot be reached, as far as an attempt has told.
+    /// Returns the reason why the node cannot be reached, if an attempt has failed.
     pub(super) fn trouble(&self) -> Option<String> {
         let link = self.link()?;
         let shared = link.shared.lock();
@@ -218,12 +220,12 @@ impl Node {
         }
     }
 
-    /// Ends the connection to a node that is no longer needed: calls in flight are finished, unsent ones come back.
+    /// Ends the connection to a node that is no longer needed: calls in flight are answered, unsent ones come back.
     pub(super) fn dismiss(&self) {
         let Some(link) = self.link.write().take() else { return };
         let is_connected = link.shared.lock().pipe.is_connected();
         if is_connected {
-            // Without a wait it cannot fail.
+            // A close without a wait cannot fail.
             let _ = link.close(None);
         } else {
             link.abort();

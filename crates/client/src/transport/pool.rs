@@ -1,10 +1,10 @@
-//! Connections that one caller has for itself for a while: a lease, or a blocking command.
+//! Connections that one caller uses alone for a while: a lease, or a blocking command.
 //!
-//! Each client keeps a few of them for the next call that needs one. The caller says whether a lost connection is made again:
-//! a blocking command is then sent on the next one if it had not left, while a lease would forget its watched keys. In the
-//! pool none is made again. Blocking commands come here by themselves, so that no caller on the shared connection waits with
-//! them; an answered one gives its connection back, and one with a reply that was dropped before gives it up, and with the
-//! connection the server forgets the command. Any thread.
+//! Each client keeps a few of them for the next call that needs one. The caller decides whether a lost connection is made
+//! again: a blocking command is then sent on the next one if it had not left, while a lease would forget its watched keys. In
+//! the pool no lost connection is made again. Blocking commands get a connection from here by themselves, so that no caller
+//! on the shared connection waits behind them. When such a command is answered, its connection goes back to the pool. If its
+//! reply is dropped before, the connection is given up, and with the connection the server forgets the command. Any thread.
 
 use std::sync::Arc;
 
@@ -23,27 +23,28 @@ use crate::sys::lock::Mutex;
 /// The number of idle connections that a client keeps.
 const IDLE_MAX: usize = 16;
 
-/// Idle connections, and those of blocking commands. They are closed when neither a client nor a blocking command is left.
+/// The idle connections, and those of blocking commands. They are closed when neither a client nor a blocking command is
+/// left.
 #[derive(Default)]
 pub(crate) struct Pool {
     idle: Mutex<Vec<Transport>>,
     waiting: Mutex<Waiting>,
 }
 
-/// Connections on which commands wait now.
+/// The connections on which commands wait at present.
 #[derive(Default)]
 struct Waiting {
-    /// The number that the next command gets.
+    /// The number of the next command.
     next: u64,
     transports: Vec<(u64, Transport)>,
 }
 
 impl Pool {
-    /// Returns an idle connection, or opens another to the same place. A `lasting` one is made again when it is lost.
+    /// Returns an idle connection, or opens another to the same server. A `lasting` one is made again when it is lost.
     pub(crate) fn take(&self, transport: &Transport, lasting: bool) -> Result<Transport, Error> {
         loop {
             let Some(idle) = self.idle.lock().pop() else { return transport.separate(lasting) };
-            // One that was lost meanwhile is of no use.
+            // A connection that was lost in the pool is closed.
             if idle.leave_pool(lasting) {
                 return Ok(idle);
             }
@@ -51,13 +52,14 @@ impl Pool {
         }
     }
 
-    /// As `take`, for one that is not made again, to where these keys are: in a cluster they are all in one slot.
+    /// Returns a connection as `take` does, to the node that has these keys, which in a cluster are all in one slot. It is
+    /// not made again when it is lost.
     pub(crate) fn take_at(&self, transport: &Transport, keys: impl ToArgs) -> Result<Transport, Error> {
         let Transport::Cluster(cluster) = transport else { return self.take(transport, false) };
         self.take_to(cluster, Some(slot_of_all("a lease", keys)?))
     }
 
-    /// As `take_at`, to where the keys of this request are.
+    /// Returns a connection as `take_at` does, to the node that has the keys of this request.
     pub(crate) fn take_for(&self, transport: &Transport, request: EncodedRequest<'_>) -> Result<Transport, Error> {
         let Transport::Cluster(cluster) = transport else { return self.take(transport, false) };
         self.take_to(cluster, one_slot("the lease", std::iter::once(request))?)
@@ -71,14 +73,14 @@ impl Pool {
         }
     }
 
-    /// One that is free and goes to this server.
+    /// Returns an idle connection to this server, if there is one.
     pub(crate) fn take_idle_to(&self, endpoint: &Endpoint) -> Option<Arc<Link>> {
         loop {
             let mut idle = self.idle.lock();
             let place = idle.iter().rposition(|idle| idle.config().endpoint == *endpoint)?;
             let taken = idle.swap_remove(place);
             drop(idle);
-            // One that was lost meanwhile is of no use.
+            // A connection that was lost in the pool is closed.
             match taken {
                 Transport::Remote(link) if link.leave_pool(false) => return Some(link),
                 lost => close(&lost),
@@ -86,7 +88,7 @@ impl Pool {
         }
     }
 
-    /// Keeps one for the next call, or closes it. The last request on it may still be unanswered.
+    /// Keeps a connection for the next call, or closes it. The last request on it may still be unanswered.
     pub(crate) fn give_back(&self, transport: Transport) {
         let mut idle = self.idle.lock();
         if idle.len() < IDLE_MAX && transport.enter_pool() {
@@ -96,7 +98,7 @@ impl Pool {
         close(&transport);
     }
 
-    /// The connections on which commands wait now.
+    /// Returns the connections on which commands wait at present.
     pub(crate) fn waiting(&self) -> Vec<Transport> {
         self.waiting.lock().transports.iter().map(|(_, transport)| transport.clone()).collect()
     }
@@ -108,13 +110,13 @@ impl Drop for Pool {
     }
 }
 
-/// Ends it when its calls are answered.
+/// Closes a connection, which ends when its calls are answered.
 fn close(transport: &Transport) {
-    // Without a wait it cannot fail.
+    // A close without a wait cannot fail.
     let _ = transport.close(None);
 }
 
-/// A connection on which one command waits; dropped, it goes back to the pool.
+/// The connection on which one command waits; when this is dropped, it goes back to the pool.
 pub(crate) struct PoolGuard {
     pool: Arc<Pool>,
     number: u64,
@@ -122,7 +124,7 @@ pub(crate) struct PoolGuard {
 }
 
 impl PoolGuard {
-    /// A connection for a command that waits.
+    /// Takes a connection for a command that waits.
     pub(crate) fn take(pool: &Arc<Pool>, transport: &Transport) -> Result<Self, Error> {
         let transport = pool.take(transport, true)?;
         let mut waiting = pool.waiting.lock();
@@ -146,7 +148,7 @@ impl Drop for PoolGuard {
     }
 }
 
-/// The connection of a command that waits in a cluster; it is kept for the next.
+/// The connection of a command that waits in a cluster; when this is dropped, it is kept for the next.
 pub(crate) struct ClusterPoolGuard {
     pub(crate) pool: Arc<Pool>,
     pub(crate) dedicated: Arc<DedicatedConnection>,

@@ -1,7 +1,7 @@
 //! The replicas of one primary, and the choice of the next one to read from.
 //!
 //! Each read takes a number; equally fit replicas take turns by it. Their fitness is known beforehand (`health_checks`), so
-//! that no caller waits to find out. Any thread.
+//! that no caller has to wait for it. Any thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,10 +13,10 @@ use crate::config::read_from::ReadFrom;
 use crate::pipe::routed::Destination;
 use crate::request::name::Name;
 
-/// How many rows the command table has.
+/// The number of rows in the command table.
 const ROWS: usize = all().len();
 
-/// Which commands a replica may answer.
+/// For each row of the command table, whether a replica may answer the command.
 static READING: [bool; ROWS] = {
     let mut table = [false; ROWS];
     let mut row = 0;
@@ -27,7 +27,7 @@ static READING: [bool; ROWS] = {
     table
 };
 
-/// Whether a replica may answer a command of this name.
+/// Returns whether a replica may answer a command of this name.
 #[inline]
 pub(crate) fn may_answer(name: Name) -> bool {
     READING.get(usize::from(name.number())).copied().unwrap_or_default()
@@ -41,12 +41,14 @@ pub(super) struct Replicas {
 }
 
 impl Replicas {
-    /// These, of which one in the middle is asked first, so that not all clients begin with the same.
+    /// Creates the list of these replicas. `rotation` decides which is asked first, so that clients do not all begin with the
+    /// same one.
     pub(super) fn new(all: Vec<Arc<Node>>, rotation: usize) -> Self {
         Self { all, turn: AtomicUsize::new(rotation) }
     }
 
-    /// Returns the replica for a read; none if it goes to the primary. A replica that lags is better than none.
+    /// Returns the replica for a read; none if it goes to the primary. If the primary is not connected, a stale replica is
+    /// chosen rather than none.
     pub(super) fn choose(&self, policy: &ReadFrom, primary: &Node) -> Option<&Arc<Node>> {
         self.choose_beside(policy, primary.is_near(), || primary.is_connected())
     }
@@ -71,8 +73,8 @@ impl Replicas {
         chosen.or_else(|| if is_primary_there() { None } else { self.next(|node| node.is(Fitness::Stale), 0) })
     }
 
-    /// Returns the next of the eligible replicas in turn, when so many other servers take turns with them; none if the turn
-    /// is one of the others'.
+    /// Returns the next of the eligible replicas in turn, if `others` further servers take turns with them; none if the turn
+    /// is one of theirs.
     fn next(&self, is_eligible: impl Fn(&Node) -> bool, others: usize) -> Option<&Arc<Node>> {
         let eligible = || self.all.iter().filter(|node| is_eligible(node));
         let count = eligible().count();

@@ -1,8 +1,8 @@
 //! A server with replicas that serve reads, as Sentinels name them.
 //!
 //! All requests go over the connection to the primary, as without replicas, except reads that the configuration allows
-//! elsewhere. One task asks the Sentinels for the replicas; another checks their fitness (`health_checks`), and sends on to
-//! the primary the reads that one of them has turned away or lost. Callers only look at the known state.
+//! elsewhere. One task asks the Sentinels for the replicas; another checks their fitness (`health_checks`), and sends reads
+//! that a replica has refused or lost on to the primary. Callers only use the known state.
 //!
 //! Any thread; only closing waits here.
 
@@ -36,18 +36,18 @@ use crate::sys::{clock_ms, now};
 /// The number of the primary; those of the replicas are greater.
 const PRIMARY: u32 = 1;
 
-/// After how long the Sentinels are asked again for the replicas, and how soon where something shows that they have changed, or
-/// no Sentinel has answered.
+/// The time after which the Sentinels are asked for the replicas again; below it the shorter time if there is a sign that
+/// they have changed, or no Sentinel has answered.
 const SEARCH_PERIOD: Duration = Duration::from_secs(10);
 const SEARCH_PAUSE: Duration = Duration::from_millis(500);
 
 /// The number of times that a read is sent if its connections are lost one after the other.
 const ATTEMPTS_MAX: u16 = 3;
 
-/// Between two looks whether replicas have answered everything, when all is to end.
+/// The interval of the checks, at the end, whether replicas have answered all reads.
 const CLOSING_LOOK: Duration = Duration::from_millis(5);
 
-/// The replicas of a server, and the way from them to it.
+/// The replicas of a server, with the connection to the server for reads that come back from them.
 pub(crate) struct Replicated {
     me: Weak<Self>,
     /// The connection to the primary.
@@ -55,29 +55,29 @@ pub(crate) struct Replicated {
     primary: Arc<Node>,
     replicas: RwLock<Replicas>,
     returned: Mutex<Returned>,
-    /// The Sentinels' answer, until it is taken over.
+    /// The Sentinels' answer, until the first task takes it over.
     found: Mutex<Option<Vec<Address>>>,
-    /// Something shows that there are others by now.
+    /// True if there is a sign that the replicas have changed.
     is_doubted: AtomicBool,
-    /// Set when reads no longer go to replicas.
+    /// True once reads no longer go to replicas.
     is_closed: AtomicBool,
-    /// The connections with unanswered reads at that moment: every closing caller waits for these.
+    /// The connections that had unanswered reads when reads ended: every closing caller waits for these.
     ending: Mutex<Vec<Arc<Link>>>,
-    /// Wakes the task that checks replicas, and the one that searches for them.
+    /// The waker of the task that checks replicas, and below it that of the task that searches for them.
     task_waker: TaskWaker,
     search_waker: TaskWaker,
 }
 
-/// Reads that came back.
+/// The reads that came back from replicas.
 #[derive(Default)]
 struct Returned {
     requests: Vec<(Routed, Error)>,
-    /// The task that sends them on has ended.
+    /// True once the task that sends them on has ended.
     is_over: bool,
 }
 
 impl Replicated {
-    /// Begins to look for the replicas of the server that this connection leads to.
+    /// Begins to search for the replicas of the server at the other end of this connection.
     pub(super) fn open(link: &Arc<Link>) -> Result<Arc<Self>, Error> {
         let failed = |error| Error::unsent(ErrorKind::Connect, format!("cannot look for replicas: {error}"));
         let (task_waker, search_waker) = (TaskWaker::new().map_err(failed)?, TaskWaker::new().map_err(failed)?);
@@ -103,7 +103,7 @@ impl Replicated {
         Ok(replicated)
     }
 
-    /// Sends a read to a replica; none where it is to go to the primary.
+    /// Sends a read to a replica; returns none if it has to go to the primary.
     pub(super) fn send(&self, database: u32, request: EncodedRequest<'_>, deadline: Option<Instant>) -> Option<Handle> {
         if !may_answer(request.name) || !self.link.process.is_this() || self.is_closed.load(Ordering::Acquire) {
             return None;
@@ -120,19 +120,21 @@ impl Replicated {
         routed.node = node.number;
         let sent = node.link().map(|link| link.send_routed(routed));
         if matches!(sent, None | Some(Err(Unsent::Ended(_)))) {
-            // The next reader need not find out again. A full queue, or a missing database, says nothing about the replica.
+            // The next caller that reads skips this replica. A full queue, or a missing database, does not make the replica
+            // unfit.
             node.set_fitness(Fitness::Unfit);
         }
         sent?.ok()
     }
 
-    /// Whether it takes more. The connection to the primary does so longer, for reads that come back from replicas.
+    /// Fails if the client takes no more requests. The connection to the primary takes requests for longer, for reads that
+    /// come back from replicas.
     #[inline]
     pub(super) fn check_open(&self) -> Result<(), Error> {
         if self.is_closed.load(Ordering::Acquire) { Err(Error::closed("the client was closed")) } else { Ok(()) }
     }
 
-    /// The connections to replicas that are there.
+    /// Returns the present connections to replicas.
     fn links(&self) -> Vec<Arc<Link>> {
         if !self.link.process.is_this() {
             return Vec::new();
@@ -145,7 +147,7 @@ impl Replicated {
         self.links().iter().map(|link| Metrics::of(link)).collect()
     }
 
-    /// Whether nothing is on its way.
+    /// Returns whether no read is in flight.
     pub(super) fn is_idle(&self) -> bool {
         self.links().iter().all(|link| link.is_idle())
     }
@@ -157,7 +159,7 @@ impl Replicated {
         }
         let links = self.end_reads();
         let Some(wait) = wait else { return Ok(()) };
-        // A deadline beyond the range of the clock never comes.
+        // A deadline beyond the range of the clock never passes.
         let deadline = now().checked_add(wait);
         let left = || deadline.map_or(Duration::MAX, |deadline| deadline.saturating_duration_since(now()));
         links.iter().try_for_each(|link| link.close(Some(left())))?;
@@ -165,7 +167,7 @@ impl Replicated {
         self.link.close(Some(left()))
     }
 
-    /// As `close`, in async code: waits until then, or for as long as it takes.
+    /// Closes as `close` does, in async code, and waits until the deadline, if there is one.
     pub(super) async fn close_async(&self, deadline: Option<Instant>) -> Result<(), Error> {
         if !self.link.process.is_this() {
             return Err(inherited());
@@ -201,9 +203,9 @@ impl Replicated {
     }
 }
 
-/// Looking after replicas, on the reactor's thread.
+/// The tasks that look after replicas, on the reactor's thread.
 impl Replicated {
-    /// Runs turn after turn, until the client is gone and the reads are answered.
+    /// Runs turns, until the client is gone and the reads are answered.
     async fn care(&self, context: &TaskContext) {
         let config = &self.link.config;
         let driver = Arc::downgrade(&self.link) as Weak<dyn Driver>;
@@ -229,22 +231,22 @@ impl Replicated {
             context.wait(Some(now() + CLOSING_LOOK)).await;
         }
         self.end("the client was closed");
-        // Without a wait it cannot fail.
+        // A close without a wait cannot fail.
         let _ = self.link.close(None);
     }
 
-    /// Stops sending reads on.
+    /// Ends the sending of reads that come back: from now on they fail.
     fn end(&self, why: &str) {
         self.is_closed.store(true, Ordering::Release);
         self.returned.lock().is_over = true;
         self.send_on();
-        // Where the task has ended against its will, its connections end as well.
+        // If the task has panicked, its connections end as well.
         if why != "the client was closed" {
             self.links().iter().for_each(|link| link.abort());
         }
     }
 
-    /// These are the replicas from now on.
+    /// Replaces the replicas by those that were found.
     fn take_over(&self, found: &[Address], last: &mut u32) {
         let before = self.replicas.read().all.clone();
         let node = |address: &Address| {
@@ -260,7 +262,7 @@ impl Replicated {
         gone.iter().for_each(|node| node.dismiss());
     }
 
-    /// Sends on the reads that came back.
+    /// Sends the reads that came back on to the primary.
     fn send_on(&self) {
         let requests = mem::take(&mut self.returned.lock().requests);
         if requests.is_empty() {
@@ -289,20 +291,20 @@ impl Replicated {
         routed.node = PRIMARY;
         time_left::own(&mut routed, self.link.limit_ms());
         match self.link.resend_routed(vec![routed]) {
-            // No caller waits there that would write it.
+            // No caller waits on that connection and would write the request, so it is written here.
             Ok(()) => _ = self.link.flush(false),
             Err(back) => back.into_iter().for_each(|routed| routed.give_up(why.clone(), done)),
         }
     }
 
-    /// There may be other replicas by now.
+    /// Makes the second task ask for the replicas again, because they may have changed.
     fn doubt(&self) {
         if !self.is_doubted.swap(true, Ordering::AcqRel) {
             self.search_waker.wake();
         }
     }
 
-    /// Asks the Sentinels for the replicas, now and then.
+    /// Asks the Sentinels for the replicas at intervals, until the client is closed.
     async fn search(&self, context: &TaskContext) {
         let is_closed = || self.is_closed.load(Ordering::Acquire);
         let config = &self.link.config;

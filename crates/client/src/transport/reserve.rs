@@ -10,9 +10,9 @@ pub(crate) trait Reserve: Send + Sync {
     /// Takes no more requests, and sends the remaining ones.
     fn close(self: Arc<Self>);
 
-    /// Whether all that was left is answered. Where it is not, the task is woken when that may have changed.
+    /// Returns whether all remaining requests are answered. If not, the task is woken when that may have changed.
     fn is_settled(&self, task_waker: TaskWaker) -> bool;
 
-    /// Waits until all that was left is answered, but for no longer than this.
+    /// Waits until all remaining requests are answered, but for no longer than this.
     fn settle(&self, deadline: Instant);
 }

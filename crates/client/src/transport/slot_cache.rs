@@ -1,6 +1,7 @@
-//! A cluster's view of a near cache that its connections invalidate, and the owners that the cache was told last.
+//! A near cache as a cluster sees it, which the connections to the nodes invalidate, and the owners that the cache was told
+//! last.
 //!
-//! `cluster/cached` decides when it is told. Pure data; it belongs to the cluster's task.
+//! `cluster/cached` decides when the cache is told. Pure data; it belongs to the cluster's task.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, Weak};
@@ -14,32 +15,33 @@ use crate::pipe::routed::Routed;
 use crate::request::EncodedRequest;
 use crate::request::name::Name;
 
-/// In the place of a connection: none.
+/// A number in place of a connection's, which stands for none.
 const NOBODY: u32 = 0;
 
-/// A cache that the connections to the owners of slots keep true together.
+/// A cache that is invalidated by the connections to the owners of slots.
 pub(crate) trait SlotCache: Send + Sync {
-    /// One more connection keeps it true: by which number it is known, and the cache as it has to do with it.
+    /// Adds a connection that invalidates the cache. Returns the connection's number, and the cache as this connection
+    /// invalidates it.
     fn join(self: Arc<Self>) -> (u32, Arc<dyn Cache>);
 
-    /// From now on each slot is kept true by the connection of this number, or by none where that is 0.
+    /// Notes which connection, by its number, invalidates each slot from now on; 0 stands for none.
     fn follow(&self, connection_of: &mut dyn FnMut(u16) -> u32);
 
     /// Tells the cache that these requests were sent, so that the caller does not read the values before them.
     fn wrote(&self, requests: &[u8]);
 }
 
-/// Which connections keep a cache true, as its task has told it last.
+/// The connections that invalidate a cache, as the cluster's task has told the cache last.
 #[derive(Default)]
 pub(super) struct CacheLinks {
-    /// By the numbers of their nodes, and with their own.
+    /// The connections with their own numbers, by the numbers of their nodes.
     links: HashMap<u32, (Weak<Link>, u32)>,
-    /// Which state of the map it was told.
+    /// The version of the map that the cache was told last.
     version: Option<u64>,
 }
 
 impl CacheLinks {
-    /// By which number the connection to a node is known. One that is new keeps the cache true from now on.
+    /// Returns the number of the connection to a node. A new connection invalidates the cache from now on.
     fn number_of(&mut self, node: &Node, cache: &Arc<dyn SlotCache>) -> u32 {
         let Some(link) = node.link() else { return NOBODY };
         match self.links.get(&node.number) {
@@ -54,8 +56,8 @@ impl CacheLinks {
         }
     }
 
-    /// Tells the cache which connection invalidates which slots, if that has changed: these nodes by this version of a map,
-    /// each with its slots.
+    /// Tells the cache which connection invalidates each slot, if that has changed. `owners` are the nodes in this version of
+    /// the map, `place` the index of a slot's owner among them.
     pub(super) fn tell(
         &mut self,
         cache: &Arc<dyn SlotCache>,

@@ -1,10 +1,10 @@
-//! For how long a request may still take that has come back and is sent again: no longer than if it had not.
+//! The time that is left for a request that has come back and is sent again: no more than if it had not come back.
 
 use crate::pipe::in_flight;
 use crate::pipe::routed::Routed;
 use crate::sys::{clock_ms, exact_clock_ms};
 
-/// For how long in milliseconds it may still take, where so long is allowed; none where that is for as long as it takes.
+/// Returns the milliseconds that are left for a request, if the command timeout is `limit_ms`; none if there is no timeout.
 pub(super) fn left_ms(routed: &Routed, limit_ms: Option<u32>) -> Option<u32> {
     if routed.is_due {
         return Some(in_flight::left_ms(routed.at_ms, exact_clock_ms()));
@@ -13,7 +13,7 @@ pub(super) fn left_ms(routed: &Routed, limit_ms: Option<u32>) -> Option<u32> {
     limit_ms.map(|limit_ms| limit_ms.saturating_sub(passed_ms))
 }
 
-/// From now on its time is its own: others that were issued later may go ahead of it.
+/// Gives the request a deadline of its own, because requests that were issued later may now leave before it.
 pub(super) fn own(routed: &mut Routed, limit_ms: Option<u32>) {
     if let Some(left_ms) = left_ms(routed, limit_ms) {
         (routed.at_ms, routed.is_due) = (exact_clock_ms().wrapping_add(left_ms), true);

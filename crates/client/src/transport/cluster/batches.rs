@@ -1,7 +1,7 @@
 //! Requests that go together: batches, transactions, and gathered calls.
 //!
-//! Requests that must leave in one piece go to one node, so all of their keys lie in one slot, or they are refused before
-//! anything leaves. Gathered calls promise no more than each call alone, so each goes its own way. Any thread.
+//! Requests that must leave in one piece go to one node, so all of their keys lie in one slot, or they are refused before any
+//! of them leaves. Gathered calls promise no more than each call alone, so each goes to its own node. Any thread.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::request::name::Name;
 use crate::request::words::{Places, Words};
 use crate::sys::clock_ms;
 
-/// The requests of units that stand one behind the other.
+/// Returns the requests of units, which lie one behind the other in these bytes.
 fn requests<'a>(units: &[Unit], bytes: &'a [u8]) -> Vec<EncodedRequest<'a>> {
     let mut rest = bytes;
     let request = |unit: &Unit| {
@@ -35,7 +35,7 @@ fn requests<'a>(units: &[Unit], bytes: &'a [u8]) -> Vec<EncodedRequest<'a>> {
     units.iter().map(request).collect()
 }
 
-/// The one slot that requests name which go together; none where they name none.
+/// Returns the one slot of the keys of requests that go together; none if they have no keys.
 pub(crate) fn one_slot<'a>(
     what: &str,
     requests: impl Iterator<Item = EncodedRequest<'a>>,
@@ -188,7 +188,7 @@ fn link_for(cluster: &Cluster, destination: Destination) -> Result<Arc<Link>, Er
     })
 }
 
-/// The requests that stand one behind the other in these bytes.
+/// Returns the requests that lie one behind the other in these bytes.
 fn commands_of(bytes: &[u8]) -> Vec<EncodedRequest<'_>> {
     let mut rest = bytes;
     let mut requests = Vec::new();

@@ -1,8 +1,8 @@
-//! Commands that wait on the server, each on a connection that it has for itself: at the node of its slot, wherever that is.
+//! Commands that wait on the server, each on a connection of its own to the node of its slot.
 //!
-//! Where the slot moves while it waits, the node turns it away, and it goes to the new owner as every request does; only that
-//! its dedicated connection goes with it. Dropped before it is answered, the command is given up with that
-//! connection. Any thread.
+//! If the slot moves while the command waits, the node refuses it, and it goes to the new owner as every request does, with
+//! its dedicated connection. If its reply is dropped before the answer, the command is given up with that connection. Any
+//! thread.
 
 use std::sync::Arc;
 use std::time::Instant;

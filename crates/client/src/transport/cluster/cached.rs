@@ -1,12 +1,12 @@
-//! A near cache over a cluster: which connection invalidates which slot, and how its reads are sent.
+//! A near cache over a cluster: the connection that invalidates each slot, and the sending of its reads.
 //!
 //! Each node reports changes of the slots that it owns, on the shared connection. So the cache is told which connection that
 //! is, slot by slot, whenever the map changes or a node has another connection (`transport/slot_cache`). It is told under the
 //! map's write lock, so that a caller that sends by a map finds the matching state in the cache. Writes of callers are
-//! reported to it behind each sending.
+//! reported to it after each sending.
 //!
-//! A read for the cache goes to the owner of its slot, also where other reads go to replicas, so that a caller reads its own
-//! writes. Any thread, but for the task's part.
+//! A read for the cache goes to the owner of its slot, even if other reads go to replicas, so that a caller reads its own
+//! writes. Any thread, except for the task's part.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! Combines the answers of several nodes into one reply for one caller.
 //!
-//! Each part has a slot of its own; the last answer wakes this, which combines all and completes the caller's slot. An error
-//! of a part is an element of its own if the reply has one for each key, and otherwise the whole reply. Foreign bytes: a part
-//! of an unexpected type is reported to the caller. Any thread.
+//! Each part has a slot of its own; the last answer wakes this code, which combines all and completes the caller's slot. If
+//! the reply has one element for each key, an error of a part is the element of each of its keys; otherwise it is the whole
+//! reply. Foreign bytes: a part of an unexpected type is reported to the caller. Any thread.
 
 use std::sync::{Arc, Weak};
 use std::task::{Context, Wake, Waker};
@@ -16,11 +16,11 @@ use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::slot::{Completions, Handle, Payload, Target};
 use crate::sys::lock::Mutex;
 
-/// How the parts make one reply.
+/// The rule by which the parts make one reply.
 pub(super) enum ReplyMerge {
-    /// An element for each key, of which each part has those of these places.
+    /// An array with an element for each key. For each part, these are the indices of its keys.
     Elements(Vec<Vec<usize>>),
-    /// As the command's row says.
+    /// The response policy of the command's row.
     Policy(Option<ResponsePolicy>),
 }
 
@@ -43,7 +43,7 @@ struct State {
 }
 
 impl Parts {
-    /// Completes the caller's end when all parts are there.
+    /// Completes the caller's end when all parts are answered.
     pub(super) fn gather(cluster: Weak<Cluster>, handles: Vec<Handle>, recipe: ReplyMerge, target: Target) {
         let parts = handles.into_iter().map(Part::Awaited).collect();
         let state = Mutex::new(Some(State { parts, recipe, target }));
@@ -52,7 +52,7 @@ impl Parts {
         if let Some(state) = &mut *gathering.state.lock() {
             for part in &mut state.parts {
                 if let Part::Awaited(handle) = part {
-                    // One that is there already is found below.
+                    // An answer that has arrived already is found by the check below.
                     let _ = handle.poll_ready(&mut Context::from_waker(&waker), false);
                 }
             }
@@ -60,7 +60,7 @@ impl Parts {
         gathering.look();
     }
 
-    /// Puts all together if all is there.
+    /// Combines the answers if all have arrived.
     fn look(&self) {
         let mut place = self.state.lock();
         let Some(state) = &mut *place else { return };
@@ -112,7 +112,7 @@ impl Wake for Parts {
     }
 }
 
-/// One reply out of all.
+/// Returns one reply, made of all answers.
 fn combined(answers: &[Payload], recipe: &ReplyMerge) -> Result<Payload, Error> {
     match recipe {
         ReplyMerge::Elements(places) => elements(answers, places),
@@ -135,8 +135,7 @@ fn combined(answers: &[Payload], recipe: &ReplyMerge) -> Result<Payload, Error> 
     }
 }
 
-/// Fails with the first error that is among the answers. If others have succeeded, it is known of no part of the whole that
-/// nothing was done.
+/// Fails with the first error among the answers. If other parts have succeeded, the effect of the whole is unknown.
 fn all_succeeded(answers: &[Payload]) -> Result<(), Error> {
     let errors: Vec<Error> = answers.iter().filter_map(|answer| answer.frame().err()).collect();
     let Some(first) = errors.first() else { return Ok(()) };
@@ -168,7 +167,7 @@ fn numbers(answers: &[Payload], add: fn(i64, i64) -> i64) -> Result<Payload, Err
     Ok(Payload::of(&bytes))
 }
 
-/// Arrays of numbers, put together number by number.
+/// Combines arrays of numbers, number by number.
 fn each(answers: &[Payload], add: fn(i64, i64) -> i64) -> Result<Payload, Error> {
     let mut total: Option<Vec<i64>> = None;
     for answer in answers {
@@ -192,7 +191,7 @@ fn each(answers: &[Payload], add: fn(i64, i64) -> i64) -> Result<Payload, Error>
     Ok(Payload::of(&bytes))
 }
 
-/// Arrays one behind the other; of anything else the first that is something.
+/// Concatenates arrays; of other replies it returns the first that is not nil.
 fn joined(answers: &[Payload]) -> Result<Payload, Error> {
     let mut count = 0;
     let mut elements: Vec<&[u8]> = Vec::new();
@@ -210,7 +209,8 @@ fn joined(answers: &[Payload]) -> Result<Payload, Error> {
     Ok(Payload::of(&bytes))
 }
 
-/// An element for each key: those of a part stand at its places. A server's error is each of its elements.
+/// Returns an array with an element for each key: those of a part have its indices. A server's error to a part is the element
+/// of each of its keys.
 fn elements(answers: &[Payload], places: &[Vec<usize>]) -> Result<Payload, Error> {
     let count = places.iter().map(Vec::len).sum();
     let mut elements: Vec<Vec<u8>> = vec![Vec::new(); count];
@@ -240,7 +240,7 @@ fn elements(answers: &[Payload], places: &[Vec<usize>]) -> Result<Payload, Error
     Ok(Payload::of(&bytes))
 }
 
-/// The elements of an array, as they came.
+/// Returns the encoded elements of an array.
 fn behind_head(answer: &Payload) -> Result<&[u8], Error> {
     let bytes = answer.bytes();
     let head = bytes.iter().position(|&byte| byte == b'\n').ok_or_else(odd)?;

@@ -1,7 +1,7 @@
-//! The dedicated connection of a command that waits on the server: one that it has for itself, at the node of its slot.
+//! The dedicated connection of a command that waits on the server: only this command uses it, to the node of its slot.
 //!
-//! It goes with the command from node to node. Dropped with an answer on its way, it is given up, and with it the command. Any
-//! thread.
+//! It moves with the command from node to node. If it is dropped with an answer in flight, it is given up, and with it the
+//! command. Any thread.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -12,7 +12,7 @@ use crate::request::blocking_commands::BlockTimeout;
 use crate::sys::lock::Mutex;
 use crate::transport::node::Node;
 
-/// The connections of commands that wait now, by number.
+/// The connections of the commands that wait at present, by number.
 #[derive(Default)]
 pub(super) struct DedicatedConnections {
     next: u64,
@@ -20,7 +20,7 @@ pub(super) struct DedicatedConnections {
 }
 
 impl DedicatedConnections {
-    /// A connection for one more command. It may begin with a connection that was there before.
+    /// Adds a connection for one more command. It may begin with an existing connection.
     pub(super) fn enter(
         all: &Arc<Mutex<Self>>,
         block_timeout: BlockTimeout,
@@ -35,18 +35,18 @@ impl DedicatedConnections {
         dedicated
     }
 
-    /// Returns the connection of this number, while a caller waits for it.
+    /// Returns the connection of this number, if a caller still waits for its command.
     pub(super) fn numbered(&self, number: u64) -> Option<Arc<DedicatedConnection>> {
         self.taken.get(&number)?.upgrade()
     }
 
-    /// Returns whether no caller waits.
+    /// Returns whether no command waits.
     pub(super) fn is_empty(&self) -> bool {
         self.taken.is_empty()
     }
 }
 
-/// The connection of one command that waits, wherever it goes to.
+/// The connection of one command that waits, which may move from node to node.
 pub(crate) struct DedicatedConnection {
     all: Arc<Mutex<DedicatedConnections>>,
     pub(super) number: u64,
@@ -54,17 +54,17 @@ pub(crate) struct DedicatedConnection {
     place: Mutex<Place>,
 }
 
-/// Where the command is.
+/// The present place of the command.
 struct Place {
     link: Option<Arc<Link>>,
-    /// When it was sent there.
+    /// The time at which it was sent there.
     sent: Option<Instant>,
-    /// Its caller waits no more: it gets no connection again.
+    /// True if its caller waits no more: the command then gets no further connection.
     is_left: bool,
 }
 
 impl DedicatedConnection {
-    /// The connection, at this node; none where it cannot be had now.
+    /// Returns a connection to this node, which is made if there is none; none if the node cannot be reached now.
     pub(super) fn take_to(&self, node: &Node, now: Instant) -> Option<Arc<Link>> {
         if node.rests(now).is_some() {
             return None;
@@ -82,13 +82,13 @@ impl DedicatedConnection {
         let fresh = node.separate().ok()?;
         fresh.set_block_timeout(self.block_timeout);
         if let Some(left) = place.link.replace(Arc::clone(&fresh)) {
-            // Without a wait it cannot fail.
+            // A close without a wait cannot fail.
             let _ = left.close(None);
         }
         Some(fresh)
     }
 
-    /// For how long the command has been where it was sent last.
+    /// Returns the time for which the command has been at its present node.
     pub(super) fn stay(&self, now: Instant) -> Duration {
         self.place.lock().sent.map_or(Duration::ZERO, |sent| now.saturating_duration_since(sent))
     }
@@ -111,7 +111,7 @@ impl Drop for DedicatedConnection {
     fn drop(&mut self) {
         self.all.lock().taken.remove(&self.number);
         if let Some(link) = self.leave() {
-            // Without a wait it cannot fail.
+            // A close without a wait cannot fail.
             let _ = link.close(None);
         }
     }
@@ -134,7 +134,7 @@ mod tests {
         let (all, node) = (Arc::default(), nobody());
         let dedicated = DedicatedConnections::enter(&all, BlockTimeout::Endless, None);
         let link = dedicated.take_to(&node, Instant::now()).expect("a connection");
-        // The cluster's task has found it, and is about to send the returned request there.
+        // The cluster's task has found the connection, and is about to send the returned request on it.
         let found = all.lock().numbered(dedicated.number).expect("it is taken");
         if let Some(idle) = dedicated.leave() {
             idle.close(None).expect("it waits for nothing");

@@ -1,8 +1,8 @@
-//! The owners of slots, as far as the nodes have told.
+//! The map of a cluster: the owners of slots, as far as the nodes have told.
 //!
-//! The map is learned from CLUSTER SLOTS, and mended slot by slot from redirects. A slot that gets a new owner while requests
-//! for it are still on their way to the old one is held: nothing is sent for it until those are back, so that no request
-//! overtakes another of the same slot. Pure data; the holder of the map's lock has all of it. Foreign bytes.
+//! The map is learned from CLUSTER SLOTS, and corrected slot by slot from redirects. If a slot gets a new owner while
+//! requests for it are still in flight to the old one, the slot is held: no request is sent for it until those are back, so
+//! that no request overtakes another of the same slot. Pure data; the holder of the map's lock has all of it. Foreign bytes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::error::Error;
 use crate::transport::node::{Address, Node};
 use crate::transport::replicas::Replicas;
 
-/// Stands in the place of a shard: the slot has no known owner.
+/// An index in place of a shard's: the slot has no known owner.
 const UNSERVED: u16 = u16::MAX;
 
-/// In the place of a shard: requests for the slot are on their way to an owner that it has no more.
+/// An index in place of a shard's: requests for the slot are in flight to an owner that does not own it any more.
 const HELD: u16 = u16::MAX - 1;
 
-/// A node that owns slots, and those that have copies of them.
+/// A node that owns slots, and the replicas that have copies of them.
 pub(super) struct Shard {
     pub(super) primary: Arc<Node>,
     pub(super) replicas: Replicas,
@@ -29,13 +29,13 @@ pub(super) struct Shard {
 /// The owner of each slot.
 pub(super) struct Map {
     pub(super) shards: Vec<Shard>,
-    /// For each slot the place in `shards` of the destination of its requests, or the reason why there is none.
+    /// For each slot the index in `shards` of the destination of its requests, or the reason why there is none.
     routes: Vec<u16>,
-    /// The place in `shards` of each slot's owner, as it was told last.
+    /// For each slot the index in `shards` of its last known owner.
     owners: Vec<u16>,
-    /// How many hold each slot that is held.
+    /// The number of holds on each slot that is held.
     holds: HashMap<u16, u32>,
-    /// Another one with each change.
+    /// A number that each change of the map increments.
     version: u64,
 }
 
@@ -53,23 +53,23 @@ impl Map {
         self.shards.get(self.place(slot)?)
     }
 
-    /// As `route`: the place in `shards`, or one behind all of them.
+    /// Returns the destination as `route` does, as an index in `shards`; an index beyond all of them stands for none.
     #[inline]
     pub(super) fn place(&self, slot: u16) -> Option<usize> {
         self.routes.get(usize::from(slot)).map(|&place| usize::from(place))
     }
 
-    /// Which state this is: it is another one when anything has changed.
+    /// Returns the version of the map, which differs after each change.
     pub(super) fn version(&self) -> u64 {
         self.version
     }
 
-    /// Whether the owner of each slot is known.
+    /// Returns whether the owner of each slot is known.
     pub(super) fn is_whole(&self) -> bool {
         self.owners.iter().all(|&place| place != UNSERVED)
     }
 
-    /// All nodes, each once.
+    /// Returns all nodes, each once.
     pub(super) fn nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
         self.shards.iter().flat_map(|shard| std::iter::once(&shard.primary).chain(&shard.replicas.all))
     }
@@ -83,8 +83,8 @@ impl Map {
         u16::try_from(place).unwrap_or(UNSERVED)
     }
 
-    /// Returns the number of the node to which requests for a slot are on their way. For a held slot this is the owner to
-    /// which returned requests were sent again.
+    /// Returns the number of the node to which requests for a slot are in flight. For a held slot this is the owner to which
+    /// returned requests were sent again.
     fn bound_for(&self, slot: u16) -> Option<u32> {
         let of = |places: &[u16]| places.get(usize::from(slot)).copied();
         let place = of(&self.routes).filter(|&place| place != HELD).or_else(|| of(&self.owners))?;
@@ -106,7 +106,7 @@ impl Map {
         before.filter(|&before| before != node.number)
     }
 
-    /// Holds this slot: nothing is sent for it until each hold is released.
+    /// Holds this slot: no request is sent for it until each hold is released.
     pub(super) fn hold(&mut self, slot: u16) {
         self.version += 1;
         if let Some(route) = self.routes.get_mut(usize::from(slot)) {
@@ -115,7 +115,7 @@ impl Map {
         }
     }
 
-    /// Releases one hold on this slot. Behind the last, requests for it go to its owner again.
+    /// Releases one hold on this slot. After the last release, requests for it go to its owner again.
     pub(super) fn release(&mut self, slot: u16) {
         self.version += 1;
         match self.holds.get_mut(&slot) {
@@ -134,7 +134,7 @@ impl Map {
         }
     }
 
-    /// Takes over a node's map. Returns the slots that had another destination before, with its number.
+    /// Takes over a node's map. Returns the slots that had another destination before, with the number of that node.
     pub(super) fn replace(&mut self, shards: Vec<(Shard, Vec<(u16, u16)>)>) -> Vec<(u16, u32)> {
         self.version += 1;
         let before: Vec<Option<u32>> = (0..SLOTS).map(|slot| self.bound_for(slot)).collect();
@@ -160,7 +160,7 @@ impl Map {
     }
 }
 
-/// Slots and the nodes that serve them, the owner first, as CLUSTER SLOTS tells them.
+/// A range of slots and the nodes that serve them, the owner first, as CLUSTER SLOTS reports them.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Range {
     pub(super) first: u16,
@@ -168,10 +168,10 @@ pub(super) struct Range {
     pub(super) nodes: Vec<Address>,
 }
 
-/// Nodes that one range may name: its owner and the copies of that.
+/// The largest number of nodes that one range may name: its owner and the replicas.
 const RANGE_NODES_MAX: usize = 256;
 
-/// Reads the answer to CLUSTER SLOTS of a node that was asked under this name.
+/// Reads the answer to CLUSTER SLOTS of a node that was asked under this host name.
 pub(super) fn ranges(answer: Frame<'_>, asked: &str) -> Result<Vec<Range>, Error> {
     let odd = || Error::protocol("CLUSTER SLOTS was answered with something else than slots and nodes");
     let Frame::Array(items) = answer else { return Err(odd()) };
@@ -179,7 +179,8 @@ pub(super) fn ranges(answer: Frame<'_>, asked: &str) -> Result<Vec<Range>, Error
         Ok(Frame::Array(range)) => read_range(range, asked).ok_or_else(odd),
         _ => Err(odd()),
     };
-    // More than there are slots, or nodes in any cluster, is no map of one; it is read with the map's lock held.
+    // An answer with more ranges than there are slots, or more nodes than any cluster has, is refused, because it is read
+    // with the map's lock held.
     if items.len() > usize::from(SLOTS) {
         return Err(odd());
     }
@@ -261,7 +262,7 @@ mod tests {
         map.replace(vec![(shard(1), vec![(0, 16383)])]);
         assert_eq!(map.assign(5, &node(2)), Some(1));
         map.hold(5);
-        // Requests that came back from the first are on their way to the second.
+        // Requests that came back from the first node are in flight to the second.
         assert_eq!(map.assign(5, &node(3)), Some(2));
         map.hold(5);
         map.release(5);

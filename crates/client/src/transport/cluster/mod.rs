@@ -1,14 +1,14 @@
-//! A cluster: servers that share the keys by slots, as one route for requests.
+//! A cluster: servers that share the keys by slots, as one transport of requests.
 //!
 //! A request goes straight from its caller to the connection of the node that owns its slot (`slots`, `map`), or of a replica
 //! if reads may go there (`replica_reads`). A request for several nodes is split, and their answers are combined (`split`,
-//! `combine`). A request keeps its bytes until it is answered: if a node turns it away, or is lost before the request has
-//! left, it comes back and is sent again (`redirect`) by the cluster's own task (`task`), which also learns the owners of
-//! slots. Requests without a destination wait there too.
+//! `combine`). A request keeps its bytes until it is answered. If a node refuses it, or is lost before the request has left,
+//! it comes back and is sent again (`redirect`) by the cluster's own task (`task`), which also learns the owners of slots.
+//! Requests without a destination wait for that task, too.
 //!
-//! One rule keeps each caller's requests for one slot in order: a sender looks at the map and pushes, or leaves the request
-//! to the task, under one read lock; and the task sends all waiting requests before any sender sees a slot open again. A
-//! request that a node has told to try again later is the exception: others may overtake it.
+//! One rule keeps each caller's requests for one slot in order. A sender looks the destination up in the map and pushes, or
+//! leaves the request to the task, under one read lock; and the task sends all waiting requests before any sender sees a slot
+//! open again. A request that a node wants to be sent again later is the exception: others may overtake it.
 //!
 //! Any thread; nothing waits here except for room, or where a function says so.
 
@@ -64,30 +64,30 @@ use map::Map;
 use pending::PendingRequests;
 use slots::{Named, named};
 
-/// A cluster, or the attempt to know one.
+/// A cluster, or the attempt to learn its map.
 pub(crate) struct Cluster {
     pub(crate) config: Config,
     pub(crate) process: Process,
     me: Weak<Cluster>,
-    /// Wakes the task.
+    /// The waker of the cluster's task.
     task_waker: TaskWaker,
     map: RwLock<Map>,
-    /// Makes the ends of calls that wait here, or are answered by several nodes.
+    /// The source of slots for calls that wait for the task, or are answered by several nodes.
     source: Mutex<Source>,
-    /// The work that the task finds.
+    /// The requests that callers and connections have left to the cluster's task since its last turn.
     pending: Mutex<PendingRequests>,
     beginning: Mutex<Beginning>,
-    /// Connections that commands which wait on the server have for themselves.
+    /// The connections of commands that wait on the server, one for each.
     dedicated: Arc<Mutex<DedicatedConnections>>,
     /// The near cache of its client, once there is one.
     cache: AttachedCache,
     /// Told when the beginning is over, when something that waited has gone, when the task has ended.
     changed: Condvar,
-    /// It takes no more calls.
+    /// True if the cluster takes no more calls.
     is_closed: AtomicBool,
 }
 
-/// The result of the first attempt to learn the map, and the waiters for that or for the end.
+/// The result of the first attempt to learn the map, and the waiters for that result or for the end.
 #[derive(Default)]
 pub(crate) struct Beginning {
     first: Option<Result<(), Error>>,
@@ -96,7 +96,7 @@ pub(crate) struct Beginning {
 }
 
 impl Cluster {
-    /// A cluster of which nothing is known; its task is woken by this.
+    /// Creates a cluster of which nothing is known; `task_waker` is the waker of its task.
     fn new(config: Config, task_waker: TaskWaker) -> Arc<Self> {
         Arc::new_cyclic(|me: &Weak<Self>| Self {
             config,
@@ -114,7 +114,7 @@ impl Cluster {
         })
     }
 
-    /// Whether this process has it, and it takes more.
+    /// Fails if the cluster belongs to another process, or takes no more calls.
     fn check_open(&self) -> Result<(), Error> {
         match () {
             () if !self.process.is_this() => Err(inherited()),
@@ -128,7 +128,7 @@ impl Cluster {
         self.links().iter().map(|link| Metrics::of(link)).collect()
     }
 
-    /// As `check_open`, and whether the nodes have this database, as far as one has told.
+    /// Checks as `check_open` does, and fails if the nodes do not have this database, as far as one has told.
     pub(crate) fn check(&self, database: u32) -> Result<(), Error> {
         self.check_open()?;
         match self.map.read().shards.iter().find_map(|shard| shard.primary.link()) {
@@ -159,7 +159,7 @@ impl Cluster {
         }
     }
 
-    /// The nodes that own slots, by number.
+    /// Returns the numbers of the nodes that own slots.
     pub(crate) fn owners(&self) -> Result<Vec<u32>, Error> {
         self.check_open()?;
         let owners: Vec<u32> = self.map.read().shards.iter().map(|shard| shard.primary.number).collect();
@@ -172,7 +172,7 @@ impl Cluster {
         Error::unsent(ErrorKind::Connect, message)
     }
 
-    /// Sends one request there.
+    /// Sends one request to this destination.
     pub(crate) fn send_to(
         &self,
         destination: Destination,
@@ -188,7 +188,7 @@ impl Cluster {
             Outcome::Full(link, routed) => match link.send_routed_when_there_is_room(routed, deadline) {
                 Ok(sent) => sent,
                 Err(Unsent::Refused(error)) => return Err(error),
-                // It was lost meanwhile.
+                // The connection was lost while the caller waited for room.
                 Err(Unsent::Full(routed) | Unsent::Ended(routed)) => {
                     let _map = self.map.read();
                     self.wait_for_task(routed)?
@@ -199,7 +199,7 @@ impl Cluster {
         Ok(sent)
     }
 
-    /// Sends it without a wait, or leaves it to the task.
+    /// Sends a request without a wait, or leaves it to the task.
     #[inline]
     fn send_now(&self, mut routed: Routed) -> Result<Outcome, Error> {
         let map = self.map.read();
@@ -213,13 +213,13 @@ impl Cluster {
                     Err(Unsent::Ended(routed)) => routed,
                 };
             }
-            // The next reader need not find out again.
+            // The next caller that reads skips this node.
             node.set_fitness(Fitness::Unfit);
         }
         self.wait_for_task(routed).map(Outcome::Sent)
     }
 
-    /// Returns the node for this destination; none while there is none.
+    /// Returns the node for this destination; none if it is not known.
     #[inline]
     fn node_for<'a>(&self, map: &'a Map, destination: Destination) -> Option<&'a Arc<Node>> {
         let shard = match destination {
@@ -235,7 +235,7 @@ impl Cluster {
         shard.map(|shard| &shard.primary)
     }
 
-    /// When a request is sent now, or when its time is up, and whether it is the second.
+    /// Returns the time of a request that is sent now, and whether that is a deadline; otherwise it is the time of its issue.
     fn time(&self, name: Name, deadline: Option<Instant>) -> Result<(u32, bool), Error> {
         match deadline {
             None => Ok((clock_ms(), false)),
@@ -246,23 +246,22 @@ impl Cluster {
         }
     }
 
-    /// How long a command may take in milliseconds.
+    /// Returns the command timeout in milliseconds, if there is one.
     fn limit_ms(&self) -> Option<u32> {
         Some(limit_ms(self.config.command_timeout)).filter(|&limit_ms| limit_ms > 0)
     }
 
-    /// For how long a request may still take; none where that is for as long as it takes.
+    /// Returns the milliseconds that are left for a request; none if there is no timeout.
     fn left_ms(&self, routed: &Routed) -> Option<u32> {
         time_left::left_ms(routed, self.limit_ms())
     }
 
-    /// Returns the present situation, for the text of timeout errors.
+    /// Returns the known state, for the text of timeout errors.
     fn situation<'a>(&'a self, trouble: Option<&'a str>, limit: Option<Duration>) -> Situation<'a> {
         Situation { endpoint: &self.config.endpoint, limit, trouble, ledger: None }
     }
 
-    /// The connections to the nodes that are known; none in a process that has only inherited them, in which the map may be
-    /// locked for ever.
+    /// Returns the connections to the known nodes; none in a forked child, in which the map may be locked for ever.
     fn links(&self) -> Vec<Arc<Link>> {
         if !self.process.is_this() {
             return Vec::new();
@@ -270,13 +269,14 @@ impl Cluster {
         self.map.read().nodes().filter_map(|node| node.link()).collect()
     }
 
-    /// Marks the map as doubtful: it is refreshed.
+    /// Marks the map as doubtful, so that the task refreshes it.
     pub(crate) fn doubt(&self) {
         self.pending.lock().is_doubted = true;
         self.task_waker.wake();
     }
 
-    /// Returns how to connect to the node for this slot, or to any node, with the health that all connections to it share.
+    /// Returns the configuration for a connection to the node for this slot, or to any node, with the health that all
+    /// connections to it share.
     pub(crate) fn place(&self, slot: Option<u16>) -> Result<(Config, Arc<ServerHealth>), Error> {
         self.check_open()?;
         let place = self
@@ -290,7 +290,7 @@ impl Cluster {
         })
     }
 
-    /// Wakes the callers of completed calls, and reports errors of forgotten ones. No lock may be held.
+    /// Wakes the callers of completed calls, and reports the errors of forgotten calls. No lock may be held.
     pub(crate) fn finish(&self, done: &mut Completions) {
         callback::report(done.finish(), self.config.hooks.error.as_ref());
     }
@@ -329,9 +329,9 @@ impl Lifetime for Cluster {
     }
 }
 
-/// Its beginning and its end.
+/// The beginning and the end of a cluster.
 impl Cluster {
-    /// The first attempt is over, if it was not before.
+    /// Notes the result of the first attempt, unless it is known already.
     fn begun(&self, result: impl FnOnce() -> Result<(), Error>) {
         let mut beginning = self.beginning.lock();
         if beginning.first.is_none() {
@@ -345,7 +345,7 @@ impl Cluster {
         beginning.watchers.drain(..).for_each(TaskWaker::wake);
     }
 
-    /// Stops sending.
+    /// Notes that the task has ended, and fails the requests that wait for it.
     fn end(&self, why: &str) {
         self.is_closed.store(true, Ordering::Release);
         let mut done = Completions::default();
@@ -358,18 +358,18 @@ impl Cluster {
         self.finish(&mut done);
     }
 
-    /// Takes no more calls, lets sent ones be answered, and waits for that for at most this long.
+    /// Takes no more calls, and waits until those that were sent are answered, for at most this long.
     pub(crate) fn close(&self, wait: Option<Duration>) -> Result<(), Error> {
         if !self.process.is_this() {
             return wait.map_or(Ok(()), |_| Err(inherited()));
         }
         self.is_closed.store(true, Ordering::Release);
         self.task_waker.wake();
-        // A deadline beyond the range of the clock never comes.
+        // A deadline beyond the range of the clock never passes.
         wait.map_or(Ok(()), |wait| self.wait_end(now().checked_add(wait)))
     }
 
-    /// As `close`, in async code: waits until then, or for as long as it takes.
+    /// Closes as `close` does, in async code, and waits until the deadline, if there is one.
     pub(crate) async fn close_async(self: Arc<Self>, deadline: Option<Instant>) -> Result<(), Error> {
         if !self.process.is_this() {
             return Err(inherited());
@@ -378,17 +378,17 @@ impl Cluster {
         self.await_end(deadline).await
     }
 
-    /// Whether more can be sent.
+    /// Returns whether further requests can be sent.
     pub(crate) fn is_open(&self) -> bool {
         self.check_open().is_ok()
     }
 
-    /// Whether nothing is on its way.
+    /// Returns whether no request is in flight.
     pub(crate) fn is_idle(&self) -> bool {
         self.process.is_this() && self.pending.lock().is_empty() && self.links().iter().all(|link| link.is_idle())
     }
 
-    /// Returns the driver that a waiting caller may ask to write.
+    /// Returns the driver, which a waiting caller may ask to write.
     pub(crate) fn driver(&self) -> Weak<dyn Driver> {
         self.me.clone()
     }
@@ -403,7 +403,7 @@ impl Redirector for Cluster {
     }
 }
 
-/// Which servers a client of a cluster is told of at first.
+/// Returns the servers that the configuration of a cluster names.
 fn seeds(config: &Config) -> &[(String, u16)] {
     match &config.endpoint {
         Endpoint::Cluster(seeds) => seeds,

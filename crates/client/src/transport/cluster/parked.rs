@@ -1,4 +1,4 @@
-//! How a request without a destination is left to the cluster's task, and how senders wait for room among those.
+//! Leaving a request without a destination to the cluster's task, and the wait for room among such requests.
 //!
 //! Senders leave a request here while they hold the map's read lock, so that the task, which changes the map under its write
 //! lock, finds all of them before it opens a slot. Their bytes count against the bound on the queue, as those on a connection
@@ -37,7 +37,7 @@ impl Cluster {
         Ok(if is_full { Sent::Queued(Queued::new(handle, self.room_deadline())) } else { Sent::Slot(handle) })
     }
 
-    /// Leaves requests with the slots of their callers to the task. The caller has a lock on the map.
+    /// Leaves requests that have their callers' slots to the task. The caller of this function has a lock on the map.
     pub(super) fn leave_to_task(&self, several: Vec<Routed>, done: &mut Completions) {
         let mut pending = self.pending.lock();
         for routed in several {
@@ -57,7 +57,8 @@ impl Cluster {
         self.config.command_timeout.and_then(|limit| now().checked_add(limit))
     }
 
-    /// Holds up a caller that left a request while far too many wait, unless it runs tasks. No lock may be held.
+    /// Holds up a caller that left a request while the waiting ones are above twice the bound, unless its thread runs async
+    /// tasks. No lock may be held.
     pub(super) fn hold_up(&self, sent: Sent) -> Sent {
         if let Sent::Queued(_) = sent
             && !runs_tasks()
@@ -67,7 +68,7 @@ impl Cluster {
         sent
     }
 
-    /// Waits until no more waits than should, or the time is up.
+    /// Waits until the waiting requests are within the bound (for a task, twice the bound), or the deadline has passed.
     pub(super) fn await_room(&self, deadline: Option<Instant>, is_task: bool) {
         let bytes_max = self.config.limits.queue_bytes_max.saturating_mul(if is_task { 2 } else { 1 });
         let mut beginning = self.beginning.lock();
@@ -80,14 +81,14 @@ impl Cluster {
         }
     }
 
-    /// Whether more waits for the task, or is queued on a connection, than should be.
+    /// Returns whether the requests that wait for the task, or the queue of a connection, are above the bound.
     pub(crate) fn is_overfull(&self) -> bool {
         self.process.is_this()
             && (self.pending.lock().bytes > self.config.limits.queue_bytes_max
                 || self.links().iter().any(|link| link.is_overfull()))
     }
 
-    /// So many requests with so many bytes wait no longer.
+    /// Notes that this many requests with this many bytes no longer wait.
     pub(super) fn left(&self, requests: usize, bytes: usize) {
         self.pending.lock().leave(requests, bytes);
         // A waiter holds this lock from its check until it waits.

@@ -6,19 +6,19 @@ use crate::error::Error;
 use crate::pipe::routed::Routed;
 use crate::pipe::slot::Completions;
 
-/// The work that the task finds.
+/// The requests that callers and connections have left to the cluster's task since its last turn.
 #[derive(Default)]
 pub(super) struct PendingRequests {
     /// Requests that could not be sent, oldest first.
     pub(super) arrived: Vec<Routed>,
-    /// Requests that came back, and why, oldest first.
+    /// Requests that came back, with the reasons, oldest first.
     pub(super) returned: Vec<(Routed, Error)>,
-    /// The map may be wrong.
+    /// True if the map may be wrong.
     pub(super) is_doubted: bool,
-    /// How many requests wait here or with the task, and their bytes.
+    /// The number of requests that wait here or with the task, and below it their bytes.
     waiting: usize,
     pub(super) bytes: usize,
-    /// The reason why the task has ended.
+    /// The reason why the task has ended; none while it runs.
     pub(super) closed: Option<Error>,
 }
 
@@ -38,13 +38,13 @@ impl PendingRequests {
         None
     }
 
-    /// So many requests with so many bytes wait no longer.
+    /// Notes that this many requests with this many bytes no longer wait.
     pub(super) fn leave(&mut self, requests: usize, bytes: usize) {
         self.waiting = self.waiting.saturating_sub(requests);
         self.bytes = self.bytes.saturating_sub(bytes);
     }
 
-    /// Whether nothing waits.
+    /// Returns whether no request waits.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting == 0
     }

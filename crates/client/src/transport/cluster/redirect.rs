@@ -1,24 +1,24 @@
-//! The treatment of a request that a node has turned away, or that never left.
+//! The treatment of a request that a node has refused, or that never left.
 //!
 //! MOVED names the owner of the slot, and ASK the node that has the key while the slot moves; other errors mean that a retry
-//! may work later. Foreign bytes: a redirect that cannot be read is retried later. Pure functions.
+//! may succeed later. Foreign bytes: after a redirect that cannot be read there is a retry later. Pure functions.
 
 use super::slots::SLOTS;
 use crate::error::{Error, ErrorKind};
 use crate::transport::node::Address;
 
-/// The treatment of the request.
+/// The treatment of a request that came back.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Redirect {
-    /// The slot is this node's from now on.
+    /// The slot belongs to this node from now on.
     Moved { slot: u16, to: Address },
-    /// This request goes to this node, which is told that it is asked for a slot on the move.
+    /// This request goes to this node, behind ASKING: the slot is being moved to it.
     Ask { to: Address },
-    /// A retry may work in a moment.
+    /// A retry may succeed in a moment.
     Later,
-    /// A retry may work in a moment, and the slot may have another owner by then.
+    /// A retry may succeed in a moment, and the slot may have another owner by then.
     Changing,
-    /// The node was lost before it had left.
+    /// The connection to the node was lost before the request had left.
     Lost,
 }
 

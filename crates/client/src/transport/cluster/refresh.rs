@@ -1,6 +1,6 @@
 //! The refresh of the map by the cluster's task, and the holding of slots with a new owner.
 //!
-//! One question at a time: CLUSTER SLOTS, asked of node after node until one answers. On the reactor's thread alone, with the
+//! One request at a time: CLUSTER SLOTS, sent to node after node until one answers. On the reactor's thread alone, with the
 //! map's write lock.
 
 use std::collections::VecDeque;
@@ -19,14 +19,14 @@ use crate::transport::replicas::Replicas;
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 const CLUSTER_SLOTS: &[u8] = b"*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n";
 
-/// The time that a node has to answer before the next is asked.
+/// The time that a node has to answer before the next one is asked.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// After how long it is asked although nothing shows that anything has changed.
 const REFRESH_PERIOD: Duration = Duration::from_secs(30);
 
-/// How long a node is kept that owns nothing, from when a redirection named it last: a slot that moves there names it for as
-/// long as it has keys that are not there yet.
+/// The time for which a node without slots is kept after a redirect last named it. While a slot is being moved to a node,
+/// redirects name the node for as long as keys are left to be moved.
 const NAMED_KEPT: Duration = Duration::from_secs(60);
 
 impl ClusterTask<'_> {
@@ -38,7 +38,7 @@ impl ClusterTask<'_> {
         self.fences.push(Fence { handle, slots, is_over: false });
     }
 
-    /// Opens the slots with no requests on their way any more.
+    /// Releases the slots for which no request is in flight to the old owner any more.
     pub(super) fn lift_fences(&mut self, map: &mut Map) {
         for fence in self.fences.extract_if(.., |fence| fence.is_over) {
             fence.slots.iter().for_each(|&slot| map.release(slot));
@@ -46,7 +46,7 @@ impl ClusterTask<'_> {
         }
     }
 
-    /// Takes the answer to CLUSTER SLOTS, if it is there, or gives up waiting for it.
+    /// Takes the answer to CLUSTER SLOTS, if it has arrived, or gives up waiting for it.
     pub(super) fn hear(&mut self, map: &mut Map, now: Instant) {
         let Some(Question { handle, asked, until }) = self.rounds.question.take() else { return };
         match handle.take() {
@@ -63,7 +63,7 @@ impl ClusterTask<'_> {
         }
     }
 
-    /// Asks the next candidate, if a round is due or under way.
+    /// Asks the next candidate, if a round is due or in progress.
     pub(super) fn ask(&mut self, map: &Map, now: Instant) {
         if self.rounds.question.is_some() {
             return;
@@ -85,7 +85,7 @@ impl ClusterTask<'_> {
         self.fail_round(now);
     }
 
-    /// Returns the candidates for the question: connected nodes first, then the others, then the configured addresses; silent
+    /// Returns the nodes to ask, in order: connected nodes first, then the others, then the configured addresses; silent
     /// nodes last.
     fn who_may_know(&mut self, map: &Map) -> VecDeque<Arc<Node>> {
         let mut known: Vec<Arc<Node>> = map.nodes().cloned().collect();
@@ -140,7 +140,8 @@ impl ClusterTask<'_> {
         shards.rotate_left(rotation);
         let mut moved = map.replace(shards);
         let is_needed = |node: &Node| map.nodes().any(|known| known.number == node.number);
-        // Its connections end, and their unanswered requests fail, before anything is sent to the new owners.
+        // A silent node without slots counts as replaced. Its connections end, and their unanswered requests fail, before any
+        // request is sent to the new owners.
         for node in self.registry.all().filter(|node| node.health().is_silent() && !is_needed(node)) {
             node.health().replace(now);
         }
@@ -157,7 +158,7 @@ impl ClusterTask<'_> {
             node.was_named_within(NAMED_KEPT, now) || node.link().is_some_and(|link| link.is_open() && !link.is_idle())
         };
         self.registry.retain(|node| map.nodes().any(|known| known.number == node.number) || is_asked(node));
-        // All owners are connected to before a request needs them.
+        // The client connects to all owners before a request needs them.
         map.shards.iter().for_each(|shard| _ = shard.primary.connect(now));
         self.checks.hurry(now);
         if map.is_whole() {

@@ -1,4 +1,4 @@
-//! All nodes that were ever named and are not forgotten, each once. It belongs to the cluster's task.
+//! All nodes that were ever named and are not forgotten, each once. The registry belongs to the cluster's task.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use crate::config::Config;
 use crate::reactor::TaskWaker;
 use crate::transport::node::{Address, Node};
 
-/// More nodes than any cluster has: an answer that names more is refused.
+/// The largest number of nodes, which no cluster reaches: an answer that names more is refused.
 const NODES_MAX: usize = 4096;
 
 /// The purpose of a connection to a node: requests to an owner of slots, or reads from a replica. A replica's connection
@@ -31,7 +31,7 @@ impl Registry {
         Self { nodes: BTreeMap::new(), last: 0, task_waker }
     }
 
-    /// The node at this address; a new one where it is not known. None where there are too many.
+    /// Returns the node at this address; a new one if the address is not known. Returns none if there are too many.
     pub(super) fn at(&mut self, address: &Address, config: &Config) -> Option<Arc<Node>> {
         self.known_as((address.clone(), Part::Owner), config)
     }
@@ -54,17 +54,17 @@ impl Registry {
         Some(node)
     }
 
-    /// The node of this number.
+    /// Returns the node of this number.
     pub(super) fn numbered(&self, number: u32) -> Option<&Arc<Node>> {
         self.nodes.values().find(|node| node.number == number)
     }
 
-    /// All of them.
+    /// Returns all nodes.
     pub(super) fn all(&self) -> impl Iterator<Item = &Arc<Node>> {
         self.nodes.values()
     }
 
-    /// Forgets those that are not kept, and ends their connections.
+    /// Forgets the nodes that `is_kept` does not select, and ends their connections.
     pub(super) fn retain(&mut self, is_kept: impl Fn(&Node) -> bool) {
         self.nodes.retain(|_, node| {
             let keeps = is_kept(node);

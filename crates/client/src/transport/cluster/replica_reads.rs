@@ -1,9 +1,9 @@
-//! Reads that go to replicas, if the configuration allows it: which replicas have the slot, and how a read goes on that one
-//! has turned away.
+//! Reads that go to replicas, if the configuration allows it: the choice of the replica, and the way of a read that a replica
+//! has refused.
 //!
-//! Callers look at the known state and never wait for a replica (`transport/health_checks`). A read that comes back from one goes
-//! to the owner of its slot at once, and from then on it is a request as any other. One that was never sent, because neither
-//! the owner nor a replica was there, goes to the first of them that is.
+//! Callers use the known state and never wait for a replica (`transport/health_checks`). A read that comes back from a
+//! replica goes to the owner of its slot at once, and from then on it is a request as any other. A read that was never sent,
+//! because neither the owner nor a replica was connected, goes to the first of them that is.
 
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ use crate::transport::node::Fitness;
 use crate::transport::time_left;
 
 impl ClusterTask<'_> {
-    /// Looks after the replicas.
+    /// Runs the health checks of the replicas that are due.
     pub(super) fn check_replicas(&mut self, map: &Map, now: Instant) {
         if self.cluster.is_open() {
             let shards = map.shards.iter().map(|shard| (&shard.primary, &shard.replicas));
@@ -27,8 +27,8 @@ impl ClusterTask<'_> {
         }
     }
 
-    /// A read that might have been answered by any copy has come back: from a replica to the owner at once. It is given back
-    /// where it comes from an owner, which is no other case than with any request; but one that was never sent there may still be
+    /// Handles a returned read that any copy of its slot may answer. If it comes from a replica, it is sent to the owner at
+    /// once. If it comes from an owner, it is returned, to be handled as any request; a read that was never sent may still be
     /// answered by any copy.
     pub(super) fn take_from_copy(
         &mut self,

@@ -1,8 +1,8 @@
-//! Which slot of a cluster a key lies in, and which one a request is for.
+//! The slots of a cluster: the slot of a key, and the slot that a request is for.
 //!
-//! A cluster has 16,384 slots. That of a key is CRC16 of it (XMODEM: polynomial 0x1021, from 0) modulo their number; where the
-//! key holds `{...}` with something in between, only that counts, so that keys can be made to lie together. Where a request has
-//! its keys stands in the command table. Pure functions; any thread.
+//! A cluster has 16,384 slots. The slot of a key is its CRC16 (XMODEM: polynomial 0x1021, from 0) modulo their number. If the
+//! key has a part in `{...}` that is not empty, only that part counts, so that several keys can be given the same slot. The
+//! command table says where a request has its keys. Pure functions; any thread.
 
 use sleeve_wire::commands::Row;
 
@@ -10,10 +10,10 @@ use crate::error::Error;
 use crate::request::words::{Places, Words};
 use crate::request::{EncodedRequest, Request, ToArgs};
 
-/// How many slots there are.
+/// The number of slots.
 pub(crate) const SLOTS: u16 = 16_384;
 
-/// CRC16 of each byte.
+/// The CRC16 of each byte.
 static TABLE: [u16; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;
@@ -38,7 +38,7 @@ fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, step)
 }
 
-/// The part of a key that decides its slot.
+/// Returns the part of a key that decides its slot.
 fn tag(key: &[u8]) -> &[u8] {
     let inner = || {
         let open = key.iter().position(|&byte| byte == b'{')?;
@@ -49,23 +49,23 @@ fn tag(key: &[u8]) -> &[u8] {
     inner().unwrap_or(key)
 }
 
-/// The slot of a key.
+/// Returns the slot of a key.
 pub(crate) fn slot_of(key: &[u8]) -> u16 {
     crc16(tag(key)) % SLOTS
 }
 
-/// Which slots a request names.
+/// The slots of a request's keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Named {
     /// The request has no keys, or their positions are unknown.
     None,
-    /// This one.
+    /// All keys lie in this slot.
     One(u16),
-    /// Several; among them these two.
+    /// The keys lie in several slots, among them these two.
     Several(u16, u16),
 }
 
-/// Which slots a request names, by its row in the command table.
+/// Returns the slots of a request's keys, by its row in the command table.
 pub(super) fn named(request: EncodedRequest<'_>) -> Named {
     let Some(row) = request.name.row() else { return Named::None };
     match row.keys.lone {
@@ -93,7 +93,7 @@ fn of_keys(row: &Row, request: &[u8]) -> Named {
     first.map_or(Named::None, Named::One)
 }
 
-/// The slot in which all these keys lie; that of the empty key where there are none.
+/// Returns the slot in which all these keys lie; that of the empty key if there are none.
 pub(crate) fn slot_of_all(what: &str, keys: impl ToArgs) -> Result<u16, Error> {
     let slots: Vec<u16> = Request::words_of(keys)?.iter().map(|key| slot_of(key)).collect();
     let first = slots.first().copied().unwrap_or_default();
@@ -103,7 +103,7 @@ pub(crate) fn slot_of_all(what: &str, keys: impl ToArgs) -> Result<u16, Error> {
     }
 }
 
-/// Returns the error for keys that cannot be used together.
+/// Returns the error for keys in two slots that have to be used together.
 pub(super) fn crossing(what: &str, one: u16, other: u16) -> Error {
     Error::usage(format!(
         "CROSSSLOT {what} has keys in several slots of the cluster ({one} and {other}), so no node can run it, and nothing was \
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn slots_are_those_of_a_cluster() {
         assert_eq!(crc16(b"123456789"), 0x31c3);
-        // As CLUSTER KEYSLOT answers.
+        // The expected slots are those of CLUSTER KEYSLOT.
         for (key, slot) in [
             ("", 0),
             ("foo", 12182),

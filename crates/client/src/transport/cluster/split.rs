@@ -1,7 +1,8 @@
 //! Requests that several nodes have to answer: those with keys in several slots, and those for all nodes.
 //!
 //! The command table says which commands can be split: each slot gets the words that belong to its keys. One command for one
-//! server then becomes several, which are not executed at one instant. A command that promises more is refused. Any thread.
+//! server then becomes several, which are not executed at one instant. A command with a greater promise, such as atomicity,
+//! is refused. Any thread.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -24,12 +25,12 @@ use crate::transport::replicas::destination;
 struct Share {
     slot: u16,
     bytes: Vec<u8>,
-    /// Which of the keys these are.
+    /// The indices of these keys among those of the request.
     places: Vec<usize>,
 }
 
 impl Cluster {
-    /// Sends a request with keys in several slots, of which these are two.
+    /// Sends a request with keys in several slots, two of which are given for the error.
     pub(super) fn send_split(
         &self,
         (one, other): (u16, u16),
@@ -77,7 +78,7 @@ impl Cluster {
         None
     }
 
-    /// Sends a request to all nodes that its row says it is for.
+    /// Sends a request to all nodes that its row names.
     pub(super) fn send_to_all(
         &self,
         policy: RequestPolicy,
@@ -109,7 +110,7 @@ impl Cluster {
         Ok(Sent::Slot(handle))
     }
 
-    /// Returns the handle of a part's reply, also if the part failed.
+    /// Returns the handle of a part's reply, even if the part could not be sent.
     fn handle_of(&self, sent: Result<Sent, Error>, name: Name) -> Handle {
         let error = match sent {
             Ok(Sent::Slot(handle)) => return handle,
@@ -133,8 +134,8 @@ impl Cluster {
     }
 }
 
-/// Returns the number of words that belong to each key of a command that can be split. All its words but the name are keys
-/// and their values, and it promises nothing that only one server could keep.
+/// Returns the number of words that belong to each key of a command that can be split; none for other commands. All its words
+/// but the name are keys and their values, and it has no promise that only one server could keep.
 fn splits_by(row: &Row) -> Option<usize> {
     let [spec] = row.keys.specs else { return None };
     let promises_all_or_nothing =
@@ -148,7 +149,7 @@ fn splits_by(row: &Row) -> Option<usize> {
     }
 }
 
-/// Whether a command goes through the keys of one node, with a place to go on from that only this node knows.
+/// Returns whether a command iterates over the keys of one node, with a cursor that only this node knows.
 fn walks_keys(row: &Row) -> bool {
     row.id == Command::Scan
 }
@@ -183,7 +184,7 @@ fn shares(request: EncodedRequest<'_>, step: usize) -> Result<Vec<Share>, Error>
     groups.into_iter().map(share).collect()
 }
 
-/// Returns the error for a command that has a meaning for one node only.
+/// Returns the error for a command that makes sense only for a single node.
 fn of_one_node(name: Name) -> Error {
     if name.row().is_some_and(walks_keys) {
         return Error::usage(format!("{name} goes through one node, and a cluster has several: use client.scan_all()"));

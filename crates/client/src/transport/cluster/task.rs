@@ -1,11 +1,11 @@
 //! The cluster's own task: it learns the owners of slots, and sends requests that came back or had no destination before.
 //!
 //! One turn does all the work there is, with the map's write lock held and without waiting. The map is refreshed (`refresh`)
-//! at the beginning, when a redirect, a lost node or a silent one shows that it may have changed, and now and then. When a
-//! slot has a new owner while requests for it may be on their way to the old one, a PING is sent behind those: until it is
-//! answered, nothing is sent for the slot.
+//! at the beginning, when a redirect, a lost node or a silent one shows that it may have changed, and at intervals. If a slot
+//! gets a new owner while requests for it may be in flight to the old one, a PING is sent behind those: until it is answered,
+//! no request is sent for the slot.
 //!
-//! Runs on the reactor's thread alone, and runs no foreign code but wakers, without a lock.
+//! The task runs on the reactor's thread alone, and runs no foreign code but wakers, without a lock.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -34,20 +34,21 @@ use crate::transport::node::{Address, Node};
 use crate::transport::slot_cache::CacheLinks;
 use crate::transport::time_left;
 
-/// How long a request waits before it is sent again to a node that has told to try again: at first, and at most.
+/// The pause before a request is sent again that a node wants to be sent later: the first pause, and below it the longest.
 const RETRY_PAUSE_MIN: Duration = Duration::from_millis(10);
 const RETRY_PAUSE_MAX: Duration = Duration::from_millis(200);
 
-/// How often in a row a request follows redirections at once. Where they go round in a circle, it goes more slowly.
+/// The number of redirects in a row that a request follows at once. If they lead round in a circle, it then follows them with
+/// a pause.
 const REDIRECTIONS_MAX: u16 = 8;
 
-/// How long it goes on when the client is gone that has left something to be sent.
+/// The time for which the task goes on after the client is gone and has left requests to be sent.
 const FAREWELL_MAX: Duration = Duration::from_secs(5);
 
-/// Between two looks whether a client that is closed has been answered.
+/// The interval of the checks whether all calls of a closed client are answered.
 const CLOSING_LOOK: Duration = Duration::from_millis(5);
 
-/// Begins to get to know a cluster.
+/// Starts the task of a cluster, which begins to learn its map.
 pub(crate) fn open(config: Config) -> Result<Arc<Cluster>, Error> {
     let failed = |error| Error::unsent(ErrorKind::Connect, format!("cannot start with the cluster: {error}"));
     let task_waker = TaskWaker::new().map_err(failed)?;
@@ -59,20 +60,21 @@ pub(crate) fn open(config: Config) -> Result<Arc<Cluster>, Error> {
     Ok(cluster)
 }
 
-/// A request that came back.
+/// A request that came back, and is to be sent again.
 struct Retry {
     routed: Routed,
-    /// When it may be sent again.
+    /// The time at which it may be sent again.
     at: Instant,
-    /// Why it came back.
+    /// The reason why it came back.
     why: Error,
 }
 
-/// Slots for which nothing is sent until an answer has come.
+/// Slots that are held until the PING behind their earlier requests is answered.
 pub(super) struct Fence {
     pub(super) handle: Handle,
     pub(super) slots: Vec<u16>,
-    /// Whether the answer came before the returned requests were taken: requests ahead of it are among these.
+    /// True if the answer arrived before the returned requests were taken: then all requests ahead of the PING are among
+    /// these.
     pub(super) is_over: bool,
 }
 
@@ -91,12 +93,12 @@ pub(super) struct ClusterTask<'a> {
     pub(super) rounds: Rounds,
     /// The reason why the last node has not answered.
     pub(super) trouble: Option<Error>,
-    /// Whether something may go that could not go before.
+    /// True if requests may be sent now that could not be sent before.
     pub(super) is_changed: bool,
     /// The earliest deadline of the waiting requests, or a time before it.
     due_at: Option<Instant>,
     closing_since: Option<Instant>,
-    /// Where clients of the same program begin differently.
+    /// A random number, by which clients of the same program begin with different nodes.
     pub(super) rotation: u64,
 }
 
@@ -120,7 +122,7 @@ impl<'a> ClusterTask<'a> {
         }
     }
 
-    /// Turn after turn, until the client is gone and all that it has sent is answered.
+    /// Runs turns, until the client is gone and all requests that it has sent are answered.
     pub(super) async fn live(mut self, context: &TaskContext) {
         loop {
             let mut done = Completions::default();
@@ -147,7 +149,7 @@ impl<'a> ClusterTask<'a> {
         let (arrived, returned) = (mem::take(&mut pending.arrived), mem::take(&mut pending.returned));
         let is_doubted = mem::take(&mut pending.is_doubted);
         drop(pending);
-        // Every node is looked at, because a suspicion is reported once.
+        // Every node is checked (the count uses all of them), because each reports a suspicion only once.
         let is_suspected = self.registry.all().filter(|node| node.health().take_suspicion()).count() > 0;
         if is_doubted || is_suspected {
             self.rounds.want(now);
@@ -198,14 +200,14 @@ impl<'a> ClusterTask<'a> {
         is_idle || (now.duration_since(since) > FAREWELL_MAX && !self.has_connected())
     }
 
-    /// Whether something may still be answered.
+    /// Returns whether a call in flight may still be answered.
     fn has_connected(&self) -> bool {
         !self.cluster.dedicated.lock().is_empty()
             || self.registry.all().any(|node| node.is_connected() && node.link().is_some_and(|link| !link.is_idle()))
     }
 }
 
-/// Requests that come back.
+/// The treatment of requests that come back.
 impl ClusterTask<'_> {
     /// Decides the treatment of a returned request.
     fn take_back(&mut self, map: &mut Map, routed: Routed, why: Error, now: Instant, done: &mut Completions) {
@@ -250,7 +252,8 @@ impl ClusterTask<'_> {
                 routed.ask(true);
                 return self.send_there(&to, routed, why, now, done);
             }
-            // A connection of its own may be refused while the node's common one is well.
+            // If its own connection was lost, the command waits: the node may refuse such a connection although the shared
+            // one is well.
             Redirect::Lost if routed.dedicated.is_none() => now,
             Redirect::Lost | Redirect::Later | Redirect::Changing => {
                 let doublings = routed.attempts.saturating_sub(1).min(10);
@@ -260,13 +263,13 @@ impl ClusterTask<'_> {
         self.retries.push(Retry { routed, at, why });
     }
 
-    /// It is sent to the owner of its slot as soon as there is one.
+    /// Queues a request, which is sent to the owner of its slot as soon as there is one.
     pub(super) fn put_off(&mut self, routed: Routed, now: Instant, why: Error) {
         self.retries.push(Retry { routed, at: now, why });
     }
 
-    /// Extends the deadline of a blocking command that has come back from a node. Its time of blocking does not count, and
-    /// makes up for as much of the time that it waited for a server before.
+    /// Extends the deadline of a blocking command that has come back from a node. The time that it was blocked there does not
+    /// count. The same length is also deducted from the time that it waited for a server before.
     fn make_up(&self, routed: &mut Routed, now: Instant) {
         let dedicated = routed.dedicated.and_then(|number| self.cluster.dedicated.lock().numbered(number));
         let stay = dedicated.map_or(Duration::ZERO, |dedicated| dedicated.stay(now));
@@ -275,8 +278,7 @@ impl ClusterTask<'_> {
         routed.at_ms = routed.at_ms.wrapping_add(passed_ms.min(given_ms));
     }
 
-    /// Notes a new owner of a slot: requests for it go there from now on, behind those that are on their way to the last
-    /// owner.
+    /// Notes a new owner of a slot: requests for it go there from now on, behind those that are in flight to the last owner.
     fn mend(&mut self, map: &mut Map, slot: u16, to: &Address) {
         let Some(owner) = self.registry.at(to, &self.cluster.config) else { return };
         if let Some(before) = map.assign(slot, &owner) {
@@ -288,8 +290,7 @@ impl ClusterTask<'_> {
     /// Sends a request to the node that a redirect names.
     fn send_there(&mut self, to: &Address, routed: Routed, why: Error, now: Instant, done: &mut Completions) {
         match self.registry.at(to, &self.cluster.config) {
-            // Requests that came back before go first, except those of slots on the move, because only the redirect knows
-            // their node.
+            // Requests that came back before go first, except those with ASKING, because only the redirect knows their node.
             Some(_) if !self.retries.is_empty() && !routed.is_asking() => {
                 self.retries.push(Retry { routed, at: now, why })
             }
@@ -308,7 +309,7 @@ impl ClusterTask<'_> {
         let link = match routed.dedicated.map(|number| self.cluster.dedicated.lock().numbered(number)) {
             None => node.connect(now),
             Some(Some(dedicated)) => dedicated.take_to(node, now),
-            // Its caller has given it up.
+            // The caller of the command has given it up.
             Some(None) => {
                 self.cluster.left(1, routed.bytes.len());
                 return None;
@@ -338,7 +339,7 @@ impl ClusterTask<'_> {
         routed.give_up(why, done);
     }
 
-    /// Sends those that came back and have waited long enough.
+    /// Sends the requests that came back and have waited for their pause.
     fn retry(&mut self, map: &Map, now: Instant, done: &mut Completions) {
         for Retry { routed, at, why } in mem::take(&mut self.retries) {
             if at > now {
@@ -349,7 +350,7 @@ impl ClusterTask<'_> {
         }
     }
 
-    /// Sends the requests that had no destination before, from this one on.
+    /// Sends the requests that had no destination before, beginning at the index `from`.
     fn send_waiting(&mut self, map: &Map, from: usize, now: Instant, done: &mut Completions) {
         let untried = self.waiting.split_off(from.min(self.waiting.len()));
         for routed in untried {
@@ -359,8 +360,8 @@ impl ClusterTask<'_> {
         }
     }
 
-    /// Sends a request to its present destination, or returns it: to the owner of its slot, or to any node that may answer it
-    /// while no replica has turned it away.
+    /// Sends a request to its present destination: the owner of its slot, or any node that may answer it if no replica has
+    /// refused it. Returns the request if that is not possible.
     pub(super) fn send_on(&self, map: &Map, routed: Routed, now: Instant, done: &mut Completions) -> Option<Routed> {
         let node = match routed.destination {
             Destination::Node(number) => self.registry.numbered(number),
@@ -381,9 +382,9 @@ impl ClusterTask<'_> {
         }
     }
 
-    /// Looks again when the time of this one is up.
+    /// Notes the deadline of this request, so that the task gets a turn then.
     pub(super) fn note_due(&mut self, routed: &Routed, now: Instant) {
-        // One more, so that it has passed when the wait ends.
+        // One millisecond is added, so that the deadline has passed when the wait ends.
         let due = self.cluster.left_ms(routed).map(|left_ms| now + Duration::from_millis(u64::from(left_ms) + 1));
         self.due_at = self.due_at.into_iter().chain(due).min();
     }
@@ -420,7 +421,7 @@ impl ClusterTask<'_> {
         cluster.left(requests, bytes);
     }
 
-    /// Why requests wait, as far as is known.
+    /// Returns the reason why requests wait, as far as it is known.
     fn what_is_wrong(&self) -> Option<String> {
         let resting = self.registry.all().find_map(|node| node.trouble());
         self.trouble.as_ref().map(|trouble| trouble.message().to_owned()).or(resting)

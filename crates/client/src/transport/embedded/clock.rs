@@ -1,6 +1,6 @@
 //! The clock of an engine: the machine's, or one that a test advances by hand.
 //!
-//! Sessions are opened here and exchange bytes here, so that all of one engine see the same time. Any thread.
+//! All sessions are opened and run through this clock, so that those of one engine see the same time. Any thread.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -11,24 +11,24 @@ use sleeve_server::{Closed, Engine, Local};
 
 use crate::sys::lock::Mutex;
 
-/// The clock that an engine goes by.
+/// The clock that an engine uses: a manual one, or none for the machine's.
 #[derive(Clone, Default)]
 pub(crate) struct EngineClock(Option<Arc<ManualClock>>);
 
 /// A clock that stands until it is advanced.
 struct ManualClock {
     now: Mutex<Instant>,
-    /// Functions that are called when it was advanced; they return false when their owner is gone.
+    /// Functions that are called after the clock was advanced; each returns false when its owner is gone.
     watchers: Mutex<Vec<Box<dyn Fn() -> bool + Send + Sync>>>,
 }
 
 impl EngineClock {
-    /// One that stands at this time until it is advanced.
+    /// Creates a clock that stands at this time until it is advanced.
     pub(crate) fn manual(now: Instant) -> Self {
         Self(Some(Arc::new(ManualClock { now: Mutex::new(now), watchers: Mutex::default() })))
     }
 
-    /// Whether it stands until it is advanced.
+    /// Returns whether the clock stands until it is advanced.
     pub(crate) fn is_manual(&self) -> bool {
         self.0.is_some()
     }
@@ -61,7 +61,7 @@ impl EngineClock {
         Local::open_at(engine, self.now(), wake)
     }
 
-    /// Opens a session with a flag that is set as long as it has something to say.
+    /// Opens a session with a flag that is set as long as the session has output.
     pub(crate) fn connect_with_flag(&self, engine: &Arc<Engine>, has_mail: Arc<AtomicBool>) -> Local {
         Local::open_with_flag(engine, self.now(), has_mail, || ())
     }

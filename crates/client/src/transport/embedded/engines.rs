@@ -1,4 +1,4 @@
-//! The engines of this process: how they are made, and which of them have names.
+//! The engines of this process: their creation, and those that have names.
 //!
 //! An engine takes the options of a server's configuration, except those of a process and its sockets: options without an
 //! effect are refused. Any thread.
@@ -23,7 +23,7 @@ use crate::sys::lock::Mutex;
 pub(crate) struct EngineInstance {
     pub(crate) engine: Arc<Engine>,
     pub(crate) servers: Mutex<Vec<Server>>,
-    /// The clock that it goes by.
+    /// The clock that the engine uses.
     pub(crate) clock: EngineClock,
 }
 
@@ -41,7 +41,7 @@ impl EngineInstance {
         Ok(Arc::new(Self { engine, servers: Mutex::default(), clock: EngineClock::manual(now) }))
     }
 
-    /// An engine with this configuration, which has the data that its log has, if it is to have one.
+    /// Opens an engine with this configuration, and loads the data of its AOF, if it has one.
     fn open(config: sleeve_server::Config) -> Result<Arc<Self>, Error> {
         let engine = Engine::new(config);
         if engine.config.flag(Opt::Appendonly) {
@@ -50,17 +50,18 @@ impl EngineInstance {
         Ok(Self::of(engine))
     }
 
-    /// A new engine that is as engines are.
+    /// Creates a new engine with the default configuration.
     pub(crate) fn plain() -> Arc<Self> {
         Self::of(Engine::new(sleeve_server::Config::default()))
     }
 
-    /// A new engine with these settings.
+    /// Creates a new engine with these settings.
     pub(crate) fn of_its_own(settings: &[(String, String)]) -> Result<Arc<Self>, Error> {
         configured(settings, None).and_then(Self::open)
     }
 
-    /// The engine of this name; made, with these settings, where there is none. One that is there must have them already.
+    /// Returns the engine of this name; it is created, with these settings, if there is none. An existing engine must have
+    /// these settings.
     pub(crate) fn named(name: &str, settings: &[(String, String)]) -> Result<Arc<Self>, Error> {
         let mut engines = NAMED_ENGINES.lock();
         engines.retain(|_, instance| instance.strong_count() > 0);
@@ -83,11 +84,11 @@ impl EngineInstance {
 impl Drop for EngineInstance {
     /// Syncs the writes that are not synced yet, and frees the folder for another engine.
     fn drop(&mut self) {
-        // A client that is served from here on would be told of writes that no AOF has.
+        // A client that is served from here on would get replies to writes that no AOF has.
         self.servers.get_mut().clear();
-        // Its thread would keep the engine, and apply writes that no AOF has any more.
+        // The follower's thread would keep the engine alive, and apply writes that no AOF has any more.
         follower::end(&self.engine);
-        // A log that has just been switched on is none without its first base.
+        // An AOF that has just been switched on is useless without its first base.
         self.engine.persistence.aof.wait_for_first_base(&self.engine);
         // The next owner of the folder must not find a thread in it that still writes.
         self.engine.persistence.snapshots.close();
@@ -95,17 +96,17 @@ impl Drop for EngineInstance {
     }
 }
 
-/// How long an engine of this process that had the folder is waited for.
+/// The longest wait for another engine of this process that had the folder and is still closing.
 const CLOSING_MAX: Duration = Duration::from_secs(30);
 
-/// Loads the data of an engine, and has its log go on.
+/// Loads the data of an engine, and continues its AOF.
 fn load(engine: &Arc<Engine>) -> Result<(), Error> {
     let own = format!("held by process {},", std::process::id());
     let deadline = std::time::Instant::now() + CLOSING_MAX;
     loop {
         match boot::load(engine) {
             Ok(()) => return Ok(()),
-            // An engine with a client that has just gone may still be syncing.
+            // An engine may still be syncing just after its last client was dropped.
             Err(why) if why.contains(&own) && std::time::Instant::now() < deadline => {
                 std::thread::sleep(Duration::from_millis(5));
             }
@@ -114,8 +115,8 @@ fn load(engine: &Arc<Engine>) -> Result<(), Error> {
     }
 }
 
-/// Options of a server's process and of its sockets, which an engine in this process does not have. Those that begin with
-/// `tls-` are too.
+/// The options of a server's process and of its sockets, which an engine in this process does not have. Options that begin
+/// with `tls-` count as such, too.
 const OF_A_SERVER: [&[u8]; 18] = [
     b"save",
     b"stop-writes-on-bgsave-error",
@@ -141,7 +142,7 @@ fn bad(message: String) -> Error {
     Error::unsent(ErrorKind::Configuration, message)
 }
 
-/// The engine's configuration with these settings; with a folder, it keeps its data there.
+/// Returns the engine's configuration with these settings; with a folder, the engine keeps its data there.
 fn configured(settings: &[(String, String)], folder: Option<&str>) -> Result<sleeve_server::Config, Error> {
     let config = sleeve_server::Config::default();
     if let Some(folder) = folder {

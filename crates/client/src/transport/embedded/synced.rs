@@ -1,4 +1,4 @@
-//! How the caller of an engine in this process learns that its effect is synced, or replicated: the engine calls back.
+//! The notification of a caller of an engine in this process that its effect is synced, or replicated: the engine calls back.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -11,8 +11,8 @@ use crate::pipe::slot::{Completions, Driver, Handle, Payload, Source};
 use crate::request::level::Level;
 use crate::request::name::Name;
 
-/// Tells the caller of an answered command when its effect is as durable as requested. Replicas are waited for no longer than
-/// this.
+/// Returns a handle that is done when the effect of an answered command is as durable as requested. The wait for replicas
+/// lasts no longer than the given time.
 pub(super) fn tell(
     engine: &Arc<Engine>,
     driver: Weak<dyn Driver>,
@@ -47,7 +47,7 @@ fn tell_synced(engine: &Arc<Engine>, driver: Weak<dyn Driver>, name: Name) -> Re
         return Err(never(engine.config.flag(Opt::Appendonly)));
     }
     let (target, handle) = Source::new(driver).pair(name);
-    // The journal has the effect by now, and perhaps some of others.
+    // The journal has the effect at this point, and perhaps later effects of other callers.
     engine.persistence.when_synced(engine, move |is_synced| {
         let payload = match is_synced {
             true => Payload::of(IS_SAFE),

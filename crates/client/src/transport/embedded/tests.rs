@@ -1,4 +1,4 @@
-//! Replies that are late in an engine of this process.
+//! Tests of late replies in an engine of this process.
 
 use std::cell::Cell;
 
@@ -7,7 +7,7 @@ use crate::{Client, prelude::*};
 use super::*;
 
 thread_local! {
-    /// Whether the system refuses this thread another one.
+    /// True if the system refuses to create another thread for this one, as a test pretends.
     pub(super) static IS_REFUSED: Cell<bool> = const { Cell::new(false) };
 }
 

@@ -1,6 +1,7 @@
-//! An event on which a thread sleeps that has nothing to do.
+//! An event that wakes a sleeping thread.
 //!
-//! Any thread may wake it, and a wake-up is kept until it is taken, so that none is missed that came just before the sleep.
+//! Any thread may raise it, and a wake-up is kept until it is taken, so that the thread misses none that comes just before
+//! its sleep.
 
 use std::io;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::sys::lock::{Condvar, Mutex};
 
-/// A sleeping thread's wake-up call, with a time at which it wakes by itself.
+/// The wake-up of a sleeping thread, which may also sleep for a limited time.
 #[derive(Default)]
 pub(crate) struct Wakeup {
     is_woken: Mutex<bool>,
@@ -23,13 +24,13 @@ impl Wakeup {
         self.changed.notify_one();
     }
 
-    /// Returns a function that wakes it when a clock is advanced, as long as it exists.
+    /// Returns a function that wakes the thread when a clock is advanced, as long as this event exists.
     pub(crate) fn watcher(self: &Arc<Self>) -> impl Fn() -> bool + Send + Sync + 'static {
         let wakeup = Arc::downgrade(self);
         move || wakeup.upgrade().map(|wakeup| wakeup.wake()).is_some()
     }
 
-    /// Sleeps until it has been woken, or for this long.
+    /// Sleeps until the event is raised, or for this long.
     pub(crate) fn sleep(&self, time: Duration) {
         let until = Instant::now() + time;
         let mut is_woken = self.is_woken.lock();
