@@ -8,28 +8,28 @@ use crate::error::Error;
 use crate::reply::Reply;
 use crate::sys::clock_us;
 
-/// The expected answer.
+/// The expected answer of a call.
 #[derive(Clone, Debug)]
 pub(super) enum Expected {
     /// This number.
     Number(i64),
-    /// The length of a text that ends with this token now.
+    /// The length of a text that ends with this token at that moment.
     Length { key: String, token: String },
     /// These words.
     Words(String),
-    /// Only that the command is done.
+    /// Any answer that says that the command is done.
     Done,
     /// A value of a key that the cache may have kept.
     Cached { key: String, least: Least, is_hit: bool, is_settled: bool },
-    /// The values that were set last, each by some caller, or nil.
+    /// One of the values that callers have set, or nil.
     Set(Vec<String>),
     /// A text that grows, with the tokens that this caller knows to be in it.
     Grown { key: String, tokens: Vec<String>, behind: Vec<usize> },
-    /// An element of this list, or nothing.
+    /// An element of this list, or nil.
     Element(String),
 }
 
-/// An answer.
+/// The answer of a call, by the type that was asked for.
 pub(super) enum Answer {
     Number(i64),
     Done,
@@ -46,7 +46,7 @@ pub(super) struct Call {
     pub(super) hearing: Hearing,
     pub(super) began_us: u64,
     pub(super) limit_us: u64,
-    /// How long it may wait on the server.
+    /// The time for which the command may wait on the server.
     pub(super) wait_us: u64,
     /// It goes over the connection that all callers share.
     pub(super) is_shared: bool,
@@ -67,7 +67,7 @@ pub(super) fn done(reply: Reply<()>) -> Hearing {
     Box::pin(async move { reply.await.map(|()| Answer::Done) })
 }
 
-/// Sees whether an answer is that to its call.
+/// Checks that an answer is the expected one of its call.
 pub(super) fn check(call: &Call, answer: Answer, model: &mut Model) {
     let is_right = match (&call.expected, &answer) {
         (Expected::Number(expected), Answer::Number(number)) => number == expected,

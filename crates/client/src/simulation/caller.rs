@@ -33,7 +33,7 @@ pub(super) struct Shared {
     pub(super) cache: Option<CacheOptions>,
     /// There is one server, so its replies come in order with its invalidations.
     pub(super) is_single: bool,
-    /// The number of the last token.
+    /// The number of the last token, which names a write.
     pub(super) tokens: RefCell<u64>,
 }
 

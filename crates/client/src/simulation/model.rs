@@ -51,7 +51,7 @@ pub(super) struct Tally {
     pub(super) asked: u64,
     /// The counts of the cache.
     pub(super) cache: CacheStats,
-    /// Of all steps: the same seed has the same.
+    /// A hash of all steps, which is the same for the same seed.
     pub(super) trace: u64,
 }
 

@@ -41,7 +41,7 @@ pub(super) struct Servers {
     pub(super) dice: Rc<RefCell<Dice>>,
     nodes: Vec<Node>,
     pub(super) data: HashMap<Key, Value>,
-    /// How often a key has changed.
+    /// The number of changes of each key.
     versions: HashMap<Key, u64>,
     /// The number of times that the write with each token was executed.
     executed: HashMap<Vec<u8>, u32>,
@@ -54,13 +54,13 @@ pub(super) struct Servers {
     pub(super) others_us: Option<u64>,
     pub(super) others_pause_us: usize,
     pub(super) now_us: u64,
-    /// Whether HELLO is known.
+    /// True if the servers know HELLO.
     pub(super) speaks_resp3: bool,
-    /// Whether messages that answer nothing come among the answers.
+    /// True if messages that answer no request are sent among the answers.
     is_chatty: bool,
-    /// The owners of slots, where the servers are a cluster.
+    /// The owners of slots, if the servers are a cluster.
     pub(super) topology: Option<Topology>,
-    /// How often a command was sent elsewhere, for good and this once.
+    /// The number of MOVED redirects, and below it that of ASK redirects.
     pub(super) moved: u64,
     pub(super) asked: u64,
 }
@@ -114,7 +114,7 @@ impl Servers {
         self.nodes.get(node).is_some_and(|node| !node.is_down)
     }
 
-    /// Ends a server, or has it come back.
+    /// Kills a server, or restarts it.
     pub(super) fn set_down(&mut self, index: usize, is_down: bool) {
         let node = &mut self.nodes[index];
         node.life += u64::from(is_down);
@@ -443,7 +443,7 @@ impl Servers {
         }
     }
 
-    /// Something is written, which this token names.
+    /// Writes a value, and counts the write by its token.
     pub(super) fn write(&mut self, key: Key, token: &[u8], value: Value) {
         *self.executed.entry(token.to_vec()).or_default() += 1;
         *self.versions.entry(key.clone()).or_default() += 1;

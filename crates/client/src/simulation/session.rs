@@ -4,7 +4,7 @@ use sleeve_wire::frame::{Frame, Scanner, decode};
 
 use super::server::Key;
 
-/// One connection, as its server has it.
+/// The server's side of one connection.
 pub(super) struct Session {
     pub(super) number: u64,
     pub(super) node: usize,
@@ -14,16 +14,16 @@ pub(super) struct Session {
     pub(super) database: u32,
     pub(super) resp3: bool,
     pub(super) queued: Option<Vec<Vec<Vec<u8>>>>,
-    /// One of the commands of a transaction was refused.
+    /// True if a command of the transaction was refused.
     pub(super) is_spoilt: bool,
-    /// The next command may be about a slot that is on its way here.
+    /// True after ASKING: the next command may be about a slot that is being moved to this server.
     pub(super) is_asking: bool,
     /// The server remembers the key of the next command.
     pub(super) is_caching: bool,
     pub(super) watched: Vec<(Key, u64)>,
-    /// The lists that it waits for, and until when.
+    /// The lists that the session waits for, with the time at which the wait ends.
     pub(super) waits: Option<(Vec<Vec<u8>>, Option<u64>)>,
-    /// The bytes to be sent.
+    /// The bytes that are to be sent.
     pub(super) said: Vec<u8>,
 }
 
@@ -43,7 +43,7 @@ impl Session {
         }
     }
 
-    /// Until when it waits.
+    /// Returns the time at which the session's wait ends, if it waits.
     pub(super) fn waits_until_us(&self) -> Option<u64> {
         self.waits.as_ref().and_then(|(_, until_us)| *until_us)
     }
@@ -53,7 +53,7 @@ pub(super) fn number(text: &[u8]) -> i64 {
     String::from_utf8_lossy(text).parse().expect("a number")
 }
 
-/// The words of a request.
+/// Returns the words of a request.
 pub(super) fn words(request: &[u8]) -> Vec<Vec<u8>> {
     let Ok((Frame::Array(items), _)) = decode(request) else { return Vec::new() };
     let word = |item| match item {

@@ -81,7 +81,7 @@ pub(in crate::transport) struct AttachedCache(OnceLock<Arc<dyn SlotCache>>);
 impl AttachedCache {
     /// Attaches this cache. A cluster has one at most.
     pub(in crate::transport) fn attach(&self, cache: Arc<dyn SlotCache>) {
-        // The code that opens one checks beforehand whether there is one.
+        // This cannot fail, because the code that opens a cache checks beforehand that there is none.
         let _ = self.0.set(cache);
     }
 
@@ -97,7 +97,7 @@ impl AttachedCache {
         self.0.get().filter(|_| !only_reads())
     }
 
-    /// Tells the cache the keys that a request may have changed, once it was sent or left to the task.
+    /// Reports a request to the cache, which drops the keys that it may have changed, once it was sent or left to the task.
     #[inline]
     pub(in crate::transport) fn wrote(&self, request: EncodedRequest<'_>) {
         if let Some(cache) = self.to_tell(request.name) {

@@ -61,7 +61,7 @@ pub(crate) fn one_slot<'a>(
     Ok(one)
 }
 
-/// Sends several requests with nothing in between.
+/// Sends several requests without another request between them.
 pub(crate) fn send_units(cluster: &Cluster, units: Vec<Unit>, bytes: &[u8]) -> Result<(), (Error, Vec<Unit>)> {
     let requests = requests(&units, bytes);
     let slot = cluster.check_open().and_then(|()| one_slot("the batch", requests.iter().copied()));
@@ -84,7 +84,7 @@ pub(crate) fn send_units(cluster: &Cluster, units: Vec<Unit>, bytes: &[u8]) -> R
     Ok(())
 }
 
-/// Waits until the connection for this has room, or says that it has none.
+/// Waits until the connection to this destination has room, or fails if it gets none.
 pub(in crate::transport) fn make_room(cluster: &Cluster, destination: Destination, length: usize) -> Result<(), Error> {
     let link = cluster.node_for(&cluster.map.read(), destination).and_then(|node| node.link());
     let Some(link) = link.filter(|link| link.is_overfull()) else { return Ok(()) };
@@ -100,7 +100,7 @@ pub(in crate::transport) fn make_room(cluster: &Cluster, destination: Destinatio
     }
 }
 
-/// Sends requests with the slots of their callers, with nothing in between, or leaves them to the task.
+/// Sends requests that have their callers' slots, without another request between them, or leaves them to the task.
 pub(in crate::transport) fn send_attached(cluster: &Cluster, destination: Destination, several: Vec<Routed>) {
     let written: Vec<Arc<[u8]>> = several.iter().filter_map(|routed| cluster.cache.written(routed)).collect();
     let mut done = Completions::default();
@@ -113,7 +113,7 @@ pub(in crate::transport) fn send_attached(cluster: &Cluster, destination: Destin
     cluster.finish(&mut done);
 }
 
-/// As `send_attached`, where that can be done now.
+/// Sends requests as `send_attached` does, if they can be sent now; otherwise returns them.
 fn send_together(
     cluster: &Cluster,
     map: &Map,
@@ -128,7 +128,7 @@ fn send_together(
     link.resend_routed(several)
 }
 
-/// Sends calls that were gathered, each where it belongs. It never waits.
+/// Sends calls that were gathered, each to its own node. It never waits.
 pub(crate) fn send_gathered(cluster: &Cluster, units: Vec<Unit>, bytes: &[u8]) -> Result<(), (Error, Vec<Unit>)> {
     if let Err(error) = cluster.check_open() {
         return Err((error, units));
@@ -161,7 +161,8 @@ pub(crate) fn send_transaction(cluster: &Cluster, mut transaction: TransactionSt
     let destination = slot.map(|slot| slot.map_or(Destination::Anybody, Destination::Slot));
     match destination.and_then(|destination| link_for(cluster, destination)) {
         Ok(link) => {
-            // An answer that shows a new owner of the slot is noticed on its way to the caller.
+            // The outcome passes through here on its way to the caller, so that an error that shows a new owner of the slot
+            // is noticed.
             let (outcome, handle) = cluster.source.lock().pair(transaction.name().unwrap_or(Name::UNKNOWN));
             if let Some(target) = transaction.tell_instead(outcome) {
                 let recipe = ReplyMerge::Policy(Some(ResponsePolicy::OneSucceeded));

@@ -19,7 +19,8 @@ use crate::request::EncodedRequest;
 use crate::request::blocking_commands::BlockTimeout;
 use crate::sys::now;
 
-/// Sends a command that waits on the server for so long. `idle` may give a connection to the endpoint that it is asked for.
+/// Sends a command that may wait on the server for this time. `idle` may return an idle connection to the endpoint that it is
+/// given.
 pub(crate) fn send_blocking(
     cluster: &Cluster,
     database: u32,

@@ -81,7 +81,8 @@ pub(crate) struct Cluster {
     dedicated: Arc<Mutex<DedicatedConnections>>,
     /// The near cache of its client, once there is one.
     cache: AttachedCache,
-    /// Told when the beginning is over, when something that waited has gone, when the task has ended.
+    /// The condition variable that is notified when the first attempt has ended, when a request that waited for the task was
+    /// sent, and when the task has ended.
     changed: Condvar,
     /// True if the cluster takes no more calls.
     is_closed: AtomicBool,
@@ -228,7 +229,7 @@ impl Cluster {
                 let shard = map.route(slot)?;
                 return shard.replicas.choose(&self.config.read_from, &shard.primary).or(Some(&shard.primary));
             }
-            // Always the same node as long as it is there, so that one caller's requests without a key stay in order.
+            // The same node is chosen as long as it is connected, so that one caller's requests without a key stay in order.
             Destination::Anybody => map.shards.iter().find(|shard| shard.primary.is_connected()).or(map.shards.first()),
             Destination::Node(number) => map.shards.iter().find(|shard| shard.primary.number == number),
         };

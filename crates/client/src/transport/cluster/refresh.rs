@@ -22,7 +22,7 @@ const CLUSTER_SLOTS: &[u8] = b"*2\r\n$7\r\nCLUSTER\r\n$5\r\nSLOTS\r\n";
 /// The time that a node has to answer before the next one is asked.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// After how long it is asked although nothing shows that anything has changed.
+/// The time after which the map is refreshed although there is no sign of a change.
 const REFRESH_PERIOD: Duration = Duration::from_secs(30);
 
 /// The time for which a node without slots is kept after a redirect last named it. While a slot is being moved to a node,
@@ -30,7 +30,7 @@ const REFRESH_PERIOD: Duration = Duration::from_secs(30);
 const NAMED_KEPT: Duration = Duration::from_secs(60);
 
 impl ClusterTask<'_> {
-    /// Holds these slots until all that was sent to this node before is answered.
+    /// Holds these slots until all requests that were sent to this node before are answered.
     pub(super) fn fence(&mut self, map: &mut Map, node: u32, slots: Vec<u16>) {
         let link = self.registry.numbered(node).and_then(|node| node.link());
         let Some(handle) = link.and_then(|link| self.requests.send(&link, PING, Name::of(&["PING"]))) else { return };
@@ -153,7 +153,7 @@ impl ClusterTask<'_> {
         }
         self.rounds.candidates.clear();
         (self.rounds.is_under_way, self.rounds.failed, self.is_changed) = (false, 0, true);
-        // One that owns nothing yet may be asked for a slot on its way there.
+        // A node that owns no slots yet may be asked for a slot that is being moved to it.
         let is_asked = |node: &Node| {
             node.was_named_within(NAMED_KEPT, now) || node.link().is_some_and(|link| link.is_open() && !link.is_idle())
         };

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use crate::pipe::slot::Handle;
 use crate::transport::node::Node;
 
-/// Between two rounds of questions at least.
+/// The shortest pause between two rounds of requests.
 pub(super) const REFRESH_PAUSE: Duration = Duration::from_millis(50);
 
-/// The question for the owners of slots.
+/// A request for the owners of slots that is in flight.
 pub(super) struct Question {
     pub(super) handle: Handle,
     pub(super) asked: Arc<Node>,
@@ -23,11 +23,11 @@ pub(super) struct Rounds {
     /// The nodes to ask next if this one does not answer.
     pub(super) candidates: VecDeque<Arc<Node>>,
     pub(super) is_under_way: bool,
-    /// When the next round begins.
+    /// The time at which the next round begins.
     pub(super) next_at: Option<Instant>,
-    /// When the last round began.
+    /// The time at which the last round began.
     pub(super) began: Option<Instant>,
-    /// Rounds in a row without an answer.
+    /// The number of rounds in a row without an answer.
     pub(super) failed: u32,
 }
 
@@ -51,7 +51,7 @@ impl Rounds {
 
     /// Returns when a node has been asked for too long, or the next round begins.
     pub(super) fn next_look(&self) -> Option<Instant> {
-        // While a node is asked, the next round has to wait for its answer.
+        // While a node is being asked, the next round waits for its answer.
         let next = self.next_at.filter(|_| !self.is_under_way);
         self.question.as_ref().map(|question| question.until).into_iter().chain(next).min()
     }

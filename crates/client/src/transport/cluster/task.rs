@@ -78,7 +78,7 @@ pub(super) struct Fence {
     pub(super) is_over: bool,
 }
 
-/// All that the task has for itself.
+/// The task's own state.
 pub(super) struct ClusterTask<'a> {
     pub(super) cluster: &'a Cluster,
     pub(super) registry: Registry,
@@ -321,7 +321,7 @@ impl ClusterTask<'_> {
         match link.resend_routed(vec![routed]) {
             Ok(()) => {
                 self.cluster.cache.wrote_all(written);
-                // No caller waits there that would write it.
+                // No caller waits on that connection and would write the request, so it is written here.
                 link.flush(false);
                 self.cluster.left(1, length);
                 None
