@@ -108,7 +108,7 @@ impl SlotCache for Tracking {
 pub(super) struct Connection {
     pub(super) tracking: Arc<Tracking>,
     number: u32,
-    /// Whether the server reports changes. The connection's reader sets it, in the order of the messages.
+    /// True if the server reports changes. The connection's reader sets it, in the order of the messages.
     is_tracked: AtomicBool,
     /// The reason why the server does not report changes.
     refusal: Mutex<Option<Error>>,

@@ -1,4 +1,4 @@
-//! A command that a caller has sent, the answer that it expects, and whether an answer is that.
+//! A command that a caller has sent, the answer that it expects, and the check of the answer.
 
 use std::pin::Pin;
 
@@ -48,21 +48,21 @@ pub(super) struct Call {
     pub(super) limit_us: u64,
     /// The time for which the command may wait on the server.
     pub(super) wait_us: u64,
-    /// It goes over the connection that all callers share.
+    /// True if the call uses the connection that all callers share.
     pub(super) is_shared: bool,
 }
 
-/// Hears a number.
+/// Awaits a number as the answer.
 pub(super) fn number(reply: Reply<i64>) -> Hearing {
     Box::pin(async move { reply.await.map(Answer::Number) })
 }
 
-/// Hears a text.
+/// Awaits a text as the answer.
 pub(super) fn text(reply: Reply<Option<String>>) -> Hearing {
     Box::pin(async move { reply.await.map(|text| Answer::Texts(vec![text])) })
 }
 
-/// Hears that a command is done.
+/// Awaits the answer that a command is done.
 pub(super) fn done(reply: Reply<()>) -> Hearing {
     Box::pin(async move { reply.await.map(|()| Answer::Done) })
 }

@@ -29,9 +29,9 @@ pub(super) struct Shared {
     pub(super) dice: Rc<RefCell<Dice>>,
     pub(super) timers: Rc<Timers>,
     pub(super) model: RefCell<Model>,
-    /// The options of the client's cache, where its servers report changes.
+    /// The options of the client's near cache; none if the servers report no changes.
     pub(super) cache: Option<CacheOptions>,
-    /// There is one server, so its replies come in order with its invalidations.
+    /// True if there is a single server, so that replies arrive in order with its invalidations.
     pub(super) is_single: bool,
     /// The number of the last token, which names a write.
     pub(super) tokens: RefCell<u64>,
@@ -286,7 +286,7 @@ impl Caller {
         Some(self.shared.model.borrow_mut().sends(token, overwrites))
     }
 
-    /// Writes a key of the cache, with a deadline half the time.
+    /// Writes a key of the cache; half of the writes have a deadline.
     fn write_cached(
         &self,
         handle: &impl Ask,
@@ -301,12 +301,12 @@ impl Caller {
         done(words(handle, &whole[..if self.shared.roll(2) == 0 { 3 } else { 5 }]))
     }
 
-    /// Returns the handle that reads through the cache, where there is one.
+    /// Returns the handle that reads through the cache, if there is one.
     fn cached(&self) -> Option<Cached> {
         self.shared.cache.clone().map(|options| self.client.cached_with(options).expect("the client is open"))
     }
 
-    /// Reads a key through the cache. A read is settled when every change was reported long before it began.
+    /// Reads a key through the cache. A read is settled if every change was reported long before the read began.
     fn read_cached(&self, cached: &Cached, database: u32, key: String, is_settled: bool) -> Call {
         let least = self.shared.model.borrow().least(database, &key);
         let (began_us, hits) = (clock_us(), cached.stats().hits);
@@ -317,13 +317,13 @@ impl Caller {
         Call { expected, database, write: None, hearing, began_us, limit_us, wait_us: 0, is_shared: true }
     }
 
-    /// Reads every key through the cache, once all failures are over and the client knows the owners of the slots.
+    /// Reads every key through the cache, after all failures, when the client knows the owners of the slots.
     pub(super) async fn read_all_cached(mut self) {
         let Some(cached) = self.cached() else { return };
         self.pause_us(2_000_000).await;
         for number in 0..4 {
             let key = format!("{PREFIX}{number}");
-            // A node that has lost the slot says so.
+            // A node that has lost the slot redirects this command, by which the client learns of the new owner.
             let is_known = words::<i64>(&self.client, &["EXISTS", &key]).await.is_ok();
             self.pause_us(1_000_000).await;
             for database in 0..self.databases as u32 {

@@ -6,11 +6,11 @@
 //! their data and send messages that answer no request. There is a single server, or a cluster (`topology`) with slots that
 //! move.
 //!
-//! In every run, each reply is that to its call; the writes that were executed are the ones that callers were told of; each
+//! In every run, each reply belongs to its call; the executed writes are those that callers were told were executed; each
 //! call ends in its time; no read through the cache is older than it may be (`staleness`), while other clients write too
-//! (`tracking`); and nothing is left at the end (`model`). Mistakes that the client must never make are planted, to
-//! show that they would be seen. One thread acts at a time, and goes on until it waits: effects of two threads within one
-//! another's steps are not tried here.
+//! (`tracking`); and nothing is left at the end (`model`). Faults that the client must never have are planted, to show that
+//! the simulation would see them. One thread acts at a time, and goes on until it waits, so interleavings of two threads
+//! within their steps are not tried here.
 
 mod call;
 mod caller;

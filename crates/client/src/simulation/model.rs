@@ -49,7 +49,7 @@ pub(super) struct Tally {
     /// The number of MOVED redirects, and below it that of ASK redirects.
     pub(super) moved: u64,
     pub(super) asked: u64,
-    /// The counts of the cache.
+    /// The counts of the near cache.
     pub(super) cache: CacheStats,
     /// A hash of all steps, which is the same for the same seed.
     pub(super) trace: u64,
@@ -89,15 +89,16 @@ pub(super) struct Model {
     keeps_order: bool,
     /// The values that callers read after their own writes, the answers of which they had not awaited.
     behind: Vec<(Vec<usize>, String)>,
-    /// Writes of the keys that are read through the cache, on the shared connection: where, and their numbers.
+    /// The writes to keys that are read through the cache, on the shared connection: database, key and number of each.
     cached_writes: Vec<(u32, String, usize)>,
-    /// The writes whose replies were heard on the shared connection of a client of one server.
+    /// The writes with replies that have arrived on the shared connection, for a client of a single server.
     heard: Vec<usize>,
     reads: Vec<(Least, CachedRead)>,
     wrong: Option<String>,
 }
 
-/// The writes that a read through the cache has to see: those of its key by their numbers, and how many replies were heard.
+/// The writes that a read through the cache must not miss: the numbers of those of its key, and how many replies to writes
+/// had arrived before it.
 #[derive(Clone, Debug)]
 pub(super) struct Least {
     behind: Vec<usize>,
@@ -145,24 +146,24 @@ impl Model {
         }
     }
 
-    /// A key of the cache is written on the shared connection.
+    /// Notes a write to a key of the cache, on the shared connection.
     pub(super) fn writes_cached(&mut self, database: u32, key: &str, write: usize) {
         self.cached_writes.push((database, key.to_owned(), write));
     }
 
-    /// A reply to a write was heard on the shared connection to the only server.
+    /// Notes that the reply to a write has arrived on the shared connection to the only server.
     pub(super) fn heard(&mut self, write: usize) {
         self.heard.push(write);
     }
 
-    /// Returns the least that a read through the cache has to see which begins now.
+    /// Returns the writes that a read through the cache must not miss if it begins now.
     pub(super) fn least(&self, database: u32, key: &str) -> Least {
         let is_before = |write: &usize| self.keeps_order || self.writes[*write].told == Told::Done;
         let of_key = self.cached_writes.iter().filter(|(other, name, _)| *other == database && name == key);
         Least { behind: of_key.map(|(_, _, write)| *write).filter(is_before).collect(), heard: self.heard.len() }
     }
 
-    /// A read through the cache was answered.
+    /// Notes the answer of a read through the cache.
     pub(super) fn read_cached(&mut self, least: Least, read: CachedRead) {
         let is_prompt = read.is_prompt || self.is_quiet;
         self.reads.push((least, CachedRead { is_prompt, ..read }));

@@ -1,10 +1,11 @@
-//! The work of other clients, which write the keys of the cache behind its back, and the deadlines of these keys.
+//! The other clients of the servers: their writes to keys of the cache, which the client does not know of, and the deadlines
+//! of these keys.
 
 use super::server::{Key, Servers, Value};
 use super::tracking::PREFIX;
 
 impl Servers {
-    /// Notes the new value of a key of the cache, or that it is gone, and reports it to the connections of a node.
+    /// Notes the new value of a key of the cache, or its removal, and reports it to the connections of a node.
     pub(super) fn changed(&mut self, node: usize, key: &Key, text: Option<&[u8]>, until_us: Option<u64>) {
         if key.1.starts_with(PREFIX.as_bytes()) {
             self.history.became(key, text, self.now_us, until_us);
@@ -12,7 +13,7 @@ impl Servers {
         }
     }
 
-    /// Removes a key of the cache if its time is over.
+    /// Removes a key of the cache if its deadline has passed.
     pub(super) fn expire(&mut self, node: usize, key: &Key) {
         if self.data.contains_key(key) && self.history.until_us(key).is_some_and(|until_us| until_us <= self.now_us) {
             self.data.remove(key);
@@ -20,13 +21,13 @@ impl Servers {
         }
     }
 
-    /// Returns how long a key of the cache lives on, as PTTL does.
+    /// Returns the time to live of a key of the cache, as PTTL does.
     pub(super) fn left_ms(&self, key: &Key) -> i64 {
         let left_ms = |until_us: u64| ((until_us - self.now_us) / 1000) as i64;
         if self.data.contains_key(key) { self.history.until_us(key).map_or(-1, left_ms) } else { -2 }
     }
 
-    /// Writes as another client does: to one of the cache's keys, or it flushes a node.
+    /// Acts as another client: writes to one of the cache's keys, or flushes a node.
     fn write_as_others(&mut self) {
         let (database, number) = (self.roll(if self.topology.is_some() { 1 } else { 2 }), self.roll(4));
         let key = (database as u32, format!("{PREFIX}{number}").into_bytes());
@@ -55,7 +56,7 @@ impl Servers {
         }
     }
 
-    /// Returns the node at which a key is, or would be made.
+    /// Returns the node that has a key, or at which it would be created.
     fn holder(&mut self, key: &Key) -> usize {
         let exists = self.data.contains_key(key);
         self.topology.as_mut().map_or(0, |topology| topology.holder(&key.1, exists))
@@ -76,7 +77,7 @@ impl Servers {
         true
     }
 
-    /// Returns when the next such step is due.
+    /// Returns the time of the next such step.
     pub(super) fn next_us(&self) -> Option<u64> {
         self.others_us
     }

@@ -47,10 +47,11 @@ pub(super) struct Servers {
     executed: HashMap<Vec<u8>, u32>,
     /// The number of times that each element was taken out of a list.
     popped: HashMap<Vec<u8>, u32>,
-    /// The values of the keys that are read through the cache.
+    /// The past values of the keys that are read through the cache.
     pub(super) history: History,
     pub(super) trackers: Trackers,
-    /// When another client writes to one of these keys, if one still does, and how often at most.
+    /// The time at which another client writes to one of these keys next, if one still does; below it the shortest interval
+    /// of such writes.
     pub(super) others_us: Option<u64>,
     pub(super) others_pause_us: usize,
     pub(super) now_us: u64,

@@ -1,4 +1,4 @@
-//! A connection as its server has it, and the words that travel on it.
+//! The server's side of a connection, and the words that travel on it.
 
 use sleeve_wire::frame::{Frame, Scanner, decode};
 
@@ -18,7 +18,7 @@ pub(super) struct Session {
     pub(super) is_spoilt: bool,
     /// True after ASKING: the next command may be about a slot that is being moved to this server.
     pub(super) is_asking: bool,
-    /// The server remembers the key of the next command.
+    /// True if the server remembers the key of the next command (CLIENT CACHING YES).
     pub(super) is_caching: bool,
     pub(super) watched: Vec<(Key, u64)>,
     /// The lists that the session waits for, with the time at which the wait ends.

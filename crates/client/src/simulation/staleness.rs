@@ -1,17 +1,18 @@
-//! The values that each key of the cache has had, and whether a read through the cache may have returned its value.
+//! The values that each key of the cache has had, and the check whether a read through the cache may have returned its value.
 //!
 //! A read may be older than the last write: an invalidation takes as long as any message. It may not be older than
-//! - a write of this client on the shared connection that was answered before the read, or sent before it where order holds;
-//! - any change that one server made before a command with a reply that had been heard on the shared connection: the invalidation
-//!   came ahead of that reply;
-//! - the values of a third of a second ago, where nothing delays messages or all failures are over;
+//!
+//! - a write of this client on the shared connection that was answered before the read, or sent before it if order holds;
+//! - any change that one server made before a command with a reply that had arrived on the shared connection: the
+//!   invalidation came ahead of that reply;
+//! - the values of a third of a second ago, if nothing delays messages or all failures are over;
 //! - its own deadline, if the cache had it.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::server::Key;
 
-/// The time within which an invalidation arrives where nothing delays it.
+/// The time within which an invalidation arrives if nothing delays it.
 const PROMPT_US: u64 = 300_000;
 
 /// A value that a key had, until the next one.
@@ -27,7 +28,7 @@ struct Version {
 pub(super) struct History {
     last: u64,
     keys: BTreeMap<Key, Vec<Version>>,
-    /// The place of the first execution of each write.
+    /// The index of the first execution of each write among all changes.
     executed: HashMap<Vec<u8>, u64>,
 }
 
@@ -38,13 +39,13 @@ pub(super) struct CachedRead {
     pub(super) text: Option<String>,
     pub(super) began_us: u64,
     pub(super) ended_us: u64,
-    /// Writes of the key that the read has to see, by their tokens.
+    /// The tokens of the writes to the key that the read must not miss.
     pub(super) behind: Vec<String>,
-    /// Writes with replies that had been heard on the shared connection to the one server.
+    /// The tokens of the writes with replies that had arrived on the shared connection to the only server.
     pub(super) heard: Vec<String>,
-    /// The cache had the reply.
+    /// True if the reply came from the cache.
     pub(super) is_hit: bool,
-    /// Whether each invalidation of a third of a second ago had arrived.
+    /// True if each invalidation that was sent a third of a second ago had arrived.
     pub(super) is_prompt: bool,
 }
 
@@ -55,7 +56,7 @@ impl History {
         self.executed.entry(token.to_vec()).or_insert(self.last);
     }
 
-    /// Notes the new value of a key, or that it is gone.
+    /// Notes the new value of a key, or its removal.
     pub(super) fn became(&mut self, key: &Key, text: Option<&[u8]>, at_us: u64, until_us: Option<u64>) {
         self.last += 1;
         let text = text.map(|text| String::from_utf8_lossy(text).into_owned());
@@ -89,7 +90,7 @@ impl History {
         is_late.then(|| format!("{} when its time was over", told()))
     }
 
-    /// Returns the oldest version that a read may see; none if it may see the key before its first value.
+    /// Returns the oldest version that a read may return; none if it may return the state before the key's first value.
     fn oldest(&self, read: &CachedRead, versions: &[Version]) -> Option<usize> {
         let of_text = |text: &String| versions.iter().position(|version| version.text.as_ref() == Some(text));
         let own = read.behind.iter().filter_map(of_text).max();

@@ -89,7 +89,7 @@ impl Topology {
         }
     }
 
-    /// Returns the node at which a key is, or at which it is made now.
+    /// Returns the server that has a key, or at which it is created now.
     pub(super) fn holder(&mut self, key: &[u8], exists: bool) -> usize {
         let slot = slot_of(key);
         match self.moving.as_mut().filter(|moving| moving.slot == slot) {
@@ -101,8 +101,8 @@ impl Topology {
         }
     }
 
-    /// Makes a slot begin to move, one of its keys follow, or all of it arrive. The dice fall by `roll`. Returns the key that
-    /// has moved, with its last node.
+    /// Takes a step in the move of a slot: the move begins, one of its keys is moved, or it ends. `roll` decides which.
+    /// Returns the key that has moved, with its last server.
     pub(super) fn move_on(
         &mut self,
         mut roll: impl FnMut(usize) -> usize,

@@ -1,7 +1,8 @@
-//! The servers' side of client-side caching: the keys that each connection is told of, and the messages that wait for it.
+//! The servers' side of client-side caching: the keys that are tracked for each connection, and the messages that wait for
+//! it.
 //!
 //! A node remembers the keys that were read over a connection behind CLIENT CACHING YES, or reports every key of the cache
-//! (BCAST). It reports only the changes that it makes itself: a slot that has moved is its new owner's concern.
+//! (BCAST). It reports only the changes that it makes itself: changes of a slot that has moved are reported by the new owner.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,13 +21,13 @@ struct Tracker {
 }
 
 impl Trackers {
-    /// Tells this connection to a node of changes from now on.
+    /// Begins to report changes to this connection to a node.
     pub(super) fn track(&mut self, connection: u64, node: usize, broadcasts: bool) {
         let (remembered, messages) = Default::default();
         self.0.insert(connection, Tracker { node, broadcasts, remembered, messages });
     }
 
-    /// Returns whether the keys are remembered that are read over this connection.
+    /// Returns whether the keys that are read over this connection are remembered.
     pub(super) fn remembers(&self, connection: u64) -> bool {
         self.0.get(&connection).is_some_and(|tracker| !tracker.broadcasts)
     }

@@ -79,7 +79,7 @@ impl CacheLinks {
 pub(in crate::transport) struct AttachedCache(OnceLock<Arc<dyn SlotCache>>);
 
 impl AttachedCache {
-    /// Attaches this cache. A cluster has one at most.
+    /// Attaches this cache. A cluster has at most one.
     pub(in crate::transport) fn attach(&self, cache: Arc<dyn SlotCache>) {
         // This cannot fail, because the code that opens a cache checks beforehand that there is none.
         let _ = self.0.set(cache);
@@ -90,7 +90,7 @@ impl AttachedCache {
         self.0.get()
     }
 
-    /// Returns the cache if it is to be told of a request of this name.
+    /// Returns the cache if a request of this name has to be reported to it.
     #[inline]
     fn to_tell(&self, name: Name) -> Option<&Arc<dyn SlotCache>> {
         let only_reads = || name.row().is_some_and(|row| row.flags.contains(Flags::READONLY));
@@ -105,12 +105,12 @@ impl AttachedCache {
         }
     }
 
-    /// Returns the bytes of a request that is about to be sent, if the cache is to be told of it.
+    /// Returns the bytes of a request that is about to be sent, if it has to be reported to the cache.
     pub(in crate::transport) fn written(&self, routed: &Routed) -> Option<Arc<[u8]>> {
         self.to_tell(routed.name).map(|_| Arc::clone(&routed.bytes))
     }
 
-    /// Tells the cache that these requests were sent.
+    /// Reports to the cache that these requests were sent.
     pub(in crate::transport) fn wrote_all(&self, requests: impl IntoIterator<Item = Arc<[u8]>>) {
         if let Some(cache) = self.0.get() {
             requests.into_iter().for_each(|request| cache.wrote(&request));

@@ -19,7 +19,7 @@ use crate::request::EncodedRequest;
 use crate::sys::clock_ms;
 use crate::transport::slot_cache::SlotCache;
 
-/// Attaches a cache to a cluster, which invalidates it from now on.
+/// Attaches a cache to a cluster, the connections of which invalidate it from now on.
 pub(crate) fn attach_cache(cluster: &Cluster, cache: Arc<dyn SlotCache>) {
     cluster.cache.attach(cache);
     cluster.task_waker.wake();

@@ -1,4 +1,5 @@
-//! The rounds of questions for the owners of slots: when one begins, and how far it has come. Pure data of the cluster's task.
+//! The rounds of requests for the owners of slots: the time of the next round, and the progress of the present one. Pure data
+//! of the cluster's task.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ pub(super) struct Question {
     pub(super) until: Instant,
 }
 
-/// The rounds of questions: in each, one node after the other is asked until one answers.
+/// The rounds of requests for the map: in each round, one node after the other is asked until one answers.
 pub(super) struct Rounds {
     pub(super) question: Option<Question>,
     /// The nodes to ask next if this one does not answer.
@@ -38,18 +39,19 @@ impl Rounds {
         Self { question, candidates, is_under_way, next_at: Some(at), began, failed }
     }
 
-    /// Plans a round, as soon as the pause since the last one is over. A round under way may bring an older state.
+    /// Plans a round, as soon as the pause since the last one allows. A round in progress may bring an older state than the
+    /// one just seen, so another one is planned.
     pub(super) fn want(&mut self, now: Instant) {
         let pause_over = self.began.map_or(now, |began| began + REFRESH_PAUSE);
         self.plan(pause_over.max(now));
     }
 
-    /// Plans a round for this time, if none is planned for a sooner one.
+    /// Plans a round for this time, if none is planned for an earlier one.
     pub(super) fn plan(&mut self, at: Instant) {
         self.next_at = Some(self.next_at.map_or(at, |planned| planned.min(at)));
     }
 
-    /// Returns when a node has been asked for too long, or the next round begins.
+    /// Returns the time at which the node that is being asked has taken too long, or the next round begins.
     pub(super) fn next_look(&self) -> Option<Instant> {
         // While a node is being asked, the next round waits for its answer.
         let next = self.next_at.filter(|_| !self.is_under_way);
