@@ -1,8 +1,8 @@
 //! Failures in a thread of an engine, handled in one way.
 //!
-//! A thread that serves ends on purpose or takes the engine with it, because its clients would wait for ever:
-//! [`Engine::start_thread`] starts it so, and [`Engine::fail`] ends the engine for all clients. If a thread cannot start, its
-//! starter gets an error. `docs/threads.md` has the whole policy.
+//! A thread that serves clients either ends on purpose or ends the engine too, because its clients would wait for ever:
+//! [`Engine::start_thread`] starts it so, and [`Engine::fail`] ends the engine for all clients. If a thread cannot start, the
+//! caller that starts it gets an error. `docs/threads.md` has the whole policy.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -28,7 +28,7 @@ impl Engine {
     /// Starts a thread as [`Engine::start_thread`] does; no caller waits for its end.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Engine::start_thread`].
     pub(crate) fn detach_thread(
         self: &Arc<Self>,
         name: &str,
@@ -63,8 +63,8 @@ impl Engine {
         self.post_stop();
     }
 
-    /// Notes that the last worker has ended. A server ends with it. An embedded engine goes on, unless it has half of the
-    /// effects of a script that was ended with the worker, which no AOF has: then the engine ends.
+    /// Notes that the last worker has ended. A server ends with it. An embedded engine goes on, with one exception: if it has
+    /// half of the effects of a script that was ended with the worker, it ends, because no AOF has these effects.
     pub(crate) fn outlive_workers(&self) {
         if self.persistence.snapshots.are_ruled() {
             return;

@@ -1,7 +1,7 @@
-//! One engine: everything that its threads share.
+//! An engine: the state that its threads share.
 //!
 //! An [`Engine`] is data and locks; it runs nothing by itself. Sessions in the caller's thread (`session/local`) and workers
-//! behind a listener (`boot`) work on the same engine at the same time. Dropping the last handle ends it.
+//! behind a listener (`boot`) work on the same engine at the same time. When the last handle is dropped, the engine ends.
 
 mod answer;
 pub(crate) mod clients;
@@ -70,13 +70,13 @@ pub struct Engine {
     pub scripts: Arc<Scripts>,
     /// The offsets up to which the journal is durable, and the files for it and the data.
     pub persistence: Persistence,
-    /// The servers that follow this one, and the one that it follows.
+    /// The servers that follow this one, and the primary that it follows.
     pub replication: Replication,
     /// The sockets.
     pub network: Network,
-    /// The values that it keeps from its origin.
+    /// The values that the engine keeps from its origin.
     pub identity: Identity,
-    /// Its life and its end.
+    /// The engine's readiness, watchdog and failure.
     pub lifecycle: Lifecycle,
     /// DEBUG SET-ACTIVE-EXPIRE and the like.
     pub debug: Debug,
@@ -91,13 +91,13 @@ impl std::fmt::Debug for Engine {
 /// The switches of DEBUG.
 #[derive(Debug)]
 pub struct Debug {
-    /// True if keys expire without being accessed.
+    /// Keys expire without being accessed.
     pub active_expire: AtomicBool,
-    /// True if the periodic work stands still, the end that a signal asks for included.
+    /// The periodic work stands still, including the shutdown that a signal asks for.
     pub pauses_cron: AtomicBool,
-    /// True if scripts may call commands that are not for scripts.
+    /// Scripts may call commands that are not for scripts.
     pub allows_all_to_scripts: AtomicBool,
-    /// True if the checksums of payloads and snapshots are not checked.
+    /// The checksums of payloads and snapshots are not checked.
     pub skips_checksums: AtomicBool,
     /// Microseconds to wait before each write to the AOF.
     pub log_delay_us: AtomicU64,
@@ -105,21 +105,21 @@ pub struct Debug {
     pub packed_threshold: std::sync::atomic::AtomicUsize,
     /// The end of DEBUG SLEEP, until which no client is served, in monotonic milliseconds; see [`Engine::sleep_out`].
     pub asleep_until_ms: AtomicU64,
-    /// True if INCR and its like have a race (`commands/string/seeded_bug`). Only builds with debug assertions use it.
+    /// INCR and its like have a race (`commands/string/seeded_bug`). Only builds with debug assertions use it.
     #[cfg(debug_assertions)]
     pub seeded_bug: AtomicBool,
-    /// True if a reply that has only read is sent at once. Only builds with debug assertions use it.
+    /// A reply to a command that has only read is sent at once. Only builds with debug assertions use it.
     #[cfg(debug_assertions)]
     pub reads_do_not_wait: AtomicBool,
 }
 
 impl Engine {
-    /// An empty engine. No thread is started, no file is touched.
+    /// Makes an empty engine. No thread is started, no file is touched.
     pub fn new(config: Config) -> Arc<Self> {
         Self::begin(config, Origin::of_machine())
     }
 
-    /// Begins an engine with an origin that the caller names.
+    /// Makes an engine with an origin that the caller gives.
     pub fn begin(config: Config, origin: Origin) -> Arc<Self> {
         let Origin { now, secret, run_id, replication_id, seed, ticker, disk } = origin;
         let options = Options { databases: config.number(Opt::Databases) as usize, shards: shards_of(&config), secret };
@@ -159,8 +159,8 @@ impl Engine {
         })
     }
 
-    /// Stops the whole server for so long: DEBUG SLEEP. All shards are locked. Workers that need none are told by letter, and
-    /// the link to a primary checks for it.
+    /// Stops the whole server for so long: DEBUG SLEEP. All shards are locked. Workers that need no shard are notified by
+    /// letter, and the link to a primary checks for it.
     pub fn sleep(&self, time: Duration, now: Instant) {
         let until_ms = now.monotonic_ms().saturating_add(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
         self.debug.asleep_until_ms.store(until_ms, Ordering::Relaxed);
@@ -168,7 +168,7 @@ impl Engine {
         waiting::sleep(time);
     }
 
-    /// Waits until the end of DEBUG SLEEP, if one runs at this time.
+    /// Waits until the end of DEBUG SLEEP, if it is in effect.
     pub fn sleep_out(&self, now_ms: u64) {
         let left_ms = self.debug.asleep_until_ms.load(Ordering::Relaxed).saturating_sub(now_ms);
         if left_ms != 0 {
@@ -176,13 +176,13 @@ impl Engine {
         }
     }
 
-    /// Tells all threads to stop.
+    /// Notifies all threads to stop.
     pub fn post_stop(&self) {
         self.network.listeners.shut();
         self.clients.post_stop();
     }
 
-    /// Background rounds a second for the clients that there are.
+    /// Returns the number of background rounds a second for the present number of clients.
     pub fn rounds_a_second(&self) -> u32 {
         self.config.rounds_a_second(self.clients.list.len())
     }
@@ -210,20 +210,20 @@ impl Engine {
         );
     }
 
-    /// About how many bytes everything takes that is compared with `maxmemory`, while that is set. Costs a few loads.
+    /// Returns an estimate of the memory that is compared with `maxmemory`, while that is set. Costs a few loads.
     #[inline]
     pub fn estimated_bytes(&self) -> u64 {
         self.keyspace.estimate.total() + self.clients.memory.sum()
     }
 
-    /// Updates the part of the estimate that is in no shard, and returns all of that memory.
+    /// Updates the part of the estimate that belongs to no shard, and returns the use of that memory.
     fn weigh_overhead(&self) -> MemoryUse {
         let memory_use = self.memory_use(0);
         self.keyspace.estimate.note_overhead(memory_use.overhead() - memory_use.uncounted() - memory_use.clients);
         memory_use
     }
 
-    /// The bytes of everything. Locks each shard once, so the caller holds none.
+    /// Returns the bytes of all memory. Locks each shard once, so the caller holds none.
     pub fn used_bytes(&self) -> u64 {
         for index in 0..self.keyspace.store.shards() {
             self.keyspace.estimate.note(index, self.keyspace.store.lock(index).memory());
@@ -231,7 +231,7 @@ impl Engine {
         self.keyspace.estimate.shards() + self.weigh_overhead().overhead()
     }
 
-    /// Returns the use of memory, with `data_bytes` for the shards. No shard is locked for it.
+    /// Returns the use of memory, with `data_bytes` for the shards. Locks no shard.
     pub fn memory_use(&self, data_bytes: u64) -> MemoryUse {
         let (scripts, libraries) = (&self.scripts, self.scripts.libraries());
         let (clients, replicas) = self.clients.list.bytes();
@@ -247,7 +247,7 @@ impl Engine {
         }
     }
 
-    /// A handle of its own, for a thread that outlives the call.
+    /// Returns another handle, for a thread that outlives the call.
     ///
     /// # Panics
     /// While the last handle is being dropped.
@@ -256,8 +256,8 @@ impl Engine {
     }
 }
 
-/// Returns the function that ends the engine, if it still exists, when one of its threads has panicked: it gets the panic's
-/// message.
+/// Returns a function for a thread of the engine: if the thread has panicked, the function gets the panic's message and ends
+/// the engine, if it still exists.
 fn fail_on_panic(thread: &'static str, engine: Weak<Engine>) -> impl Fn(&str) + Send + Sync {
     move |why| {
         if let Some(engine) = engine.upgrade() {
@@ -273,8 +273,8 @@ fn acl_of(config: &Config) -> Acl {
     acl
 }
 
-/// Shards for each of several workers: so many that two of them seldom want the same, and no more, because each has its
-/// own lock and table to keep in the cache.
+/// The number of shards for each of several workers: enough that two workers seldom want the same one, and no more, because
+/// the cache has to hold each shard's lock and table.
 const SHARDS_A_WORKER: usize = 8;
 
 /// The number of shards: one worker alone is best served by one lock, which it takes once for a whole batch.

@@ -1,8 +1,8 @@
-//! The beginnings of an engine that no option states: the time, its random numbers, and the disk of its AOF and snapshots.
+//! The inputs of an engine that no option states: the time, its random numbers, and the disk of its AOF and snapshots.
 //!
-//! Everything random in an engine comes from here. So an engine that is begun from a seed, and is then given the time with
-//! each request ([`crate::Local::exchange_at`]), gives the same replies again to the byte. The exception is ACL GENPASS: a
-//! password that a seed foretells is no secret, so it asks the machine.
+//! All random numbers of an engine come from here. So if an engine is made from a seed, and is then given the time with each
+//! request ([`crate::Local::exchange_at`]), it gives the same replies again, to the byte. The exception is ACL GENPASS: a
+//! password that a seed foretells is no secret, so the machine makes it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use sleeve_disk::disk::real::RealDisk;
 use crate::host::clock::{Instant, Ticker};
 use crate::host::dice::{self, Dice};
 
-/// The time, the chance and the disk that one engine begins with. Used up by the engine that begins with it.
+/// The time, the random numbers and the disk with which one engine begins. Making the engine uses it up.
 #[derive(Debug)]
 pub struct Origin {
     /// The time at which the engine begins.
@@ -27,14 +27,14 @@ pub struct Origin {
     pub(super) replication_id: [u8; 20],
     /// The seed of the dice that give every thread its seed.
     pub(super) seed: u64,
-    /// The converter from measurements to time.
+    /// The converter from ticks to time.
     pub(super) ticker: Ticker,
     /// The disk of the AOF and the snapshots.
     pub(super) disk: Arc<dyn Disk>,
 }
 
 impl Origin {
-    /// Returns an origin with this machine's time, and with secrets that cannot be foreseen.
+    /// Returns an origin with this machine's time, and with unpredictable secrets.
     pub fn of_machine() -> Self {
         let (mut secret, mut run_id, mut replication_id, mut seed) = ([0; 16], [0; 20], [0; 20], [0; 8]);
         dice::secret_bytes(&mut secret);
@@ -70,7 +70,7 @@ pub struct Identity {
     pub started: Instant,
     /// The converter from the counters' ticks to time.
     pub ticker: Ticker,
-    /// 40 random hexadecimal digits, new with every start.
+    /// The id of this run: 40 random hexadecimal digits.
     pub run_id: String,
     /// The source of the threads' seeds.
     dice: Mutex<Dice>,
@@ -94,8 +94,8 @@ impl Identity {
         Dice::new(self.dice.lock().number())
     }
 
-    /// Returns the mark that distinguishes the files that this engine is writing from those of any other: its process id, as
-    /// in Redis, and, if the process has begun engines before, the engine's number.
+    /// Returns a mark for the names of files that this engine is writing, so that they differ from those of any other engine:
+    /// its process id, as in Redis, and, if the process has begun engines before, the engine's number.
     pub(crate) fn mark(&self) -> String {
         let process = std::process::id();
         if self.number == 0 { process.to_string() } else { format!("{process}-{}", self.number) }

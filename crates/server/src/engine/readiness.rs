@@ -108,7 +108,7 @@ impl Readiness {
         Ok(())
     }
 
-    /// Why a write is refused while there are too few replicas.
+    /// Refuses a write while there are too few replicas.
     ///
     /// # Errors
     /// NOREPLICAS.
@@ -116,7 +116,7 @@ impl Readiness {
         if self.has(Hindrance::FewReplicas) { Err(Error::NO_REPLICAS) } else { Ok(()) }
     }
 
-    /// Why a write is refused on a replica.
+    /// Refuses a write on a replica.
     ///
     /// # Errors
     /// READONLY.
@@ -124,7 +124,7 @@ impl Readiness {
         if self.has(Hindrance::ReadOnly) { Err(Error::READ_ONLY) } else { Ok(()) }
     }
 
-    /// Why a write in a script is refused: this is a replica, the disk fails, or there are too few replicas.
+    /// Refuses a write of a script on a replica, while the disk fails, or while there are too few replicas.
     ///
     /// # Errors
     /// READONLY, MISCONF or NOREPLICAS.

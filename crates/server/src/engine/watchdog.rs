@@ -1,9 +1,9 @@
-//! The workers that have not served for longer than `watchdog-period`, as the watchdog's thread (`watchdog_thread`) has seen
-//! them.
+//! The workers that have not served clients for longer than `watchdog-period`, as the watchdog's thread (`watchdog_thread`)
+//! has seen them.
 //!
-//! Each worker is sent a letter and answers it when it reads its mail, which it does between two wake-ups. A worker that is
-//! busy for long, or waits for a lock of another thread, answers late. Clients that are refused because data is being loaded
-//! are not served either. Each delay is reported once, while it lasts. One thread.
+//! The thread sends each worker a letter. The worker answers it when it reads its mail, which it does between two wake-ups. A
+//! worker that is busy for long, or waits for a lock of another thread, answers late. Clients that are refused because data
+//! is being loaded are not served either. Each delay is reported once, while it lasts. One thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,9 +17,9 @@ use crate::messaging::mail::{Letter, Mailbox};
 /// The state of the watchdog's thread, and the means to wake it. Any thread.
 #[derive(Debug, Default)]
 pub struct Watchdog {
-    /// True if the thread runs.
+    /// The thread runs.
     pub has_thread: Mutex<bool>,
-    /// The option has changed.
+    /// The condition that wakes the thread when the option has changed.
     pub changed: Condvar,
 }
 
@@ -27,7 +27,7 @@ pub struct Watchdog {
 #[derive(Debug, Default)]
 pub struct Watch {
     asked: Vec<Asked>,
-    /// Since when data is being loaded, as far as was looked.
+    /// The delay by loading, if data was being loaded at the last check.
     loading: Option<Delay>,
 }
 
@@ -38,7 +38,7 @@ struct Asked {
     delay: Delay,
 }
 
-/// Something that lasts.
+/// A delay: since when clients are not served, and whether that was reported.
 #[derive(Debug)]
 struct Delay {
     since_ms: u64,
@@ -50,7 +50,7 @@ impl Delay {
         Self { since_ms, is_told: false }
     }
 
-    /// Returns how long it has lasted, once: when that is longer than the period.
+    /// Returns the length of the delay when it has become longer than the period; once.
     fn tell(&mut self, period_ms: u64, now_ms: u64) -> Option<u64> {
         let lasts_ms = now_ms.saturating_sub(self.since_ms);
         let is_due = lasts_ms > period_ms && !self.is_told;
@@ -60,7 +60,8 @@ impl Delay {
 }
 
 impl Watch {
-    /// Asks the workers among the owners of these mailboxes, and returns the delays that have lasted for too long.
+    /// Sends letters to the workers among the owners of these mailboxes, and returns the delays that are longer than the
+    /// period.
     pub fn look(
         &mut self,
         mailboxes: &[Arc<Mailbox>],
@@ -116,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_worker_that_is_late_is_told_once_and_again_when_it_is_late_again() {
-        // Others between them have retired.
+        // Workers 2 and 3 have retired.
         let mailboxes = [1, 4].map(|number| Arc::new(Mailbox::of_worker(number, || ())));
         let mut watch = Watch::default();
         let mut look = |now_ms| watch.look(&mailboxes, None, 100, now_ms);

@@ -1,7 +1,7 @@
 //! The watchdog: while `watchdog-period` is set, the server log shows when clients were not served for longer than that.
 //!
-//! It is for finding the reason of a delay that shows nowhere else. One thread checks twice in each period. If the option is
-//! 0 there is no thread and no cost.
+//! It helps to find the cause of delays that show nowhere else. One thread checks twice in each period. If the option is 0
+//! there is no thread and no cost.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -12,13 +12,13 @@ use crate::engine::Engine;
 use crate::engine::watchdog::{Watch, Watchdog};
 use crate::host::{clock, log, threads};
 
-/// However long the period is, whether the engine is still there is looked at so often.
+/// The longest time between two checks whether the engine still exists, no matter how long the period is.
 const LOOK_MAX: Duration = Duration::from_secs(1);
 
-/// Sees to it that there is a thread if `watchdog-period` asks for one, and that it looks as often as that says now.
+/// Applies `watchdog-period`: starts the thread if the option asks for one and it does not run, or has it use the new period.
 ///
 /// # Errors
-/// It cannot start.
+/// The thread cannot start.
 pub(crate) fn apply_period(engine: &Arc<Engine>) -> Result<(), String> {
     let watchdog = Arc::clone(&engine.lifecycle.watchdog);
     let mut has_thread = engine.lifecycle.watchdog.has_thread.lock();
@@ -32,7 +32,7 @@ pub(crate) fn apply_period(engine: &Arc<Engine>) -> Result<(), String> {
     started.map_err(|error| format!("The watchdog's thread cannot start: {}", reason(&error)))
 }
 
-/// The life of the thread.
+/// Runs the thread until the option is 0 or the engine has ended.
 fn watch(watchdog: &Watchdog, engine: &Weak<Engine>) {
     let mut watch = Watch::default();
     while let Some(engine) = engine.upgrade() {
@@ -47,7 +47,7 @@ fn watch(watchdog: &Watchdog, engine: &Weak<Engine>) {
         for delay in watch.look(&engine.clients.mailboxes(), loading, period_ms, clock::monotonic_ms()) {
             log::warning(&format!("--- WATCHDOG TIMER EXPIRED --- {delay}"));
         }
-        // The program that embeds the engine may drop it in the meantime.
+        // While the thread waits, the program that embeds the engine may drop it.
         drop(engine);
         let pause = Duration::from_millis(period_ms.div_ceil(2)).min(LOOK_MAX);
         watchdog.changed.wait_for(&mut watchdog.has_thread.lock(), pause);

@@ -30,9 +30,10 @@ use crate::request::Key;
 /// The request of a command that found nothing and blocks.
 #[derive(Debug)]
 pub struct Block<'a> {
-    /// The time at which it stops waiting, wall clock milliseconds; never if there is none.
+    /// The time at which the client stops waiting, in milliseconds of the wall clock; None for never.
     pub deadline_ms: Option<i64>,
-    /// The keys of the selected database that it waits for; none if it waits for other servers. Their shards are locked.
+    /// The keys of the selected database for which the client waits; empty if it waits for other servers. Their shards are
+    /// locked.
     pub waits: Vec<Wait<'a>>,
     /// The reply at the timeout.
     pub on_timeout: OnTimeout,
@@ -43,9 +44,9 @@ pub struct Block<'a> {
 pub struct Wait<'a> {
     /// The key.
     pub key: Key<'a>,
-    /// The type that it must have to be of use; with another one under the key the waiting goes on.
+    /// The type of value that serves the client; while the key holds another type, the client goes on waiting.
     pub kind: Kind,
-    /// True if the request is also run when the key has been removed or has another type (XREADGROUP, which then fails).
+    /// The request is also run when the key has been removed or has another type (XREADGROUP, which then fails).
     pub even_gone: bool,
     /// The request that is run when the key has changed: the same command, narrowed to this key. Its row names all keys that
     /// it uses.
@@ -59,9 +60,9 @@ pub enum OnTimeout {
     Null,
     /// The null that is no array.
     NullArray,
-    /// The number of replicas that have applied the client's changes: the journal up to this offset.
+    /// The number of replicas that have applied the journal up to this offset, which contains the client's changes.
     Replicas(u64),
-    /// The number of disks that have it, here and elsewhere.
+    /// The number of disks, of this server and of replicas, that have the journal up to this offset.
     Disks(u64),
 }
 
@@ -72,7 +73,7 @@ pub struct Reached {
     pub applied: usize,
     /// The number of replicas that have fsynced it.
     pub synced: usize,
-    /// True if this server has fsynced it.
+    /// This server has fsynced it.
     pub own_disk: bool,
 }
 
@@ -82,7 +83,7 @@ impl OnTimeout {
         self.put(&mut Writer::new(out, protocol), reached);
     }
 
-    /// As [`OnTimeout::write`], into a reply that is being written.
+    /// Writes the reply as [`OnTimeout::write`] does, into a reply that is being written.
     pub fn put(self, reply: &mut Writer<'_>, reached: impl FnOnce(u64) -> Reached) {
         match self {
             Self::Null => reply.null(),
@@ -107,14 +108,14 @@ pub struct DatabaseKey {
     pub name: Box<[u8]>,
 }
 
-/// A client that waits, with all that its requests will see of it.
+/// A blocked client, with the part of its state that its requests use.
 #[derive(Debug)]
 pub struct Waiter {
-    /// Unique and ascending: the order of arrival.
+    /// The waiter's number, unique and ascending: the order of arrival.
     pub ticket: u64,
     /// The client.
     pub client: Arc<ClientInfo>,
-    /// The user that it is in.
+    /// The user as which the client is logged in.
     pub user: Arc<User>,
     /// Its command.
     pub row: &'static Row,
@@ -122,9 +123,9 @@ pub struct Waiter {
     pub database: u32,
     /// The protocol of its replies.
     pub protocol: Protocol,
-    /// True if its reads update no access clock.
+    /// The client's reads renew no access clock (CLIENT NO-TOUCH).
     pub no_touch: bool,
-    /// The time at which it stops waiting, monotonic milliseconds.
+    /// The time at which the client stops waiting, in monotonic milliseconds.
     pub deadline_ms: Option<u64>,
     /// The reply at the timeout.
     pub on_timeout: OnTimeout,
@@ -147,10 +148,10 @@ struct WaitedKey {
     request: OwnedArgs,
 }
 
-/// The bytes that a key takes here in addition to its name: an entry of a table that is not full, and a queue.
+/// The memory of an awaited key in addition to its name, in bytes: an entry of a table that is not full, and a queue.
 const WAITED_KEY_BYTES: usize = 400;
 
-/// The right to end one waiter's waiting, alone. Dropped without [`Claim::finish`], the waiting goes on.
+/// The exclusive right to end a waiter's waiting. If it is dropped without [`Claim::finish`], the waiting goes on.
 #[derive(Debug)]
 pub struct Claim<'a> {
     waiter: &'a Arc<Waiter>,
@@ -158,19 +159,19 @@ pub struct Claim<'a> {
 }
 
 impl Waiter {
-    /// Takes the right to end the waiting; none if it has ended already. Other threads that try wait until then, so the
-    /// holder takes no further lock of a shard.
+    /// Takes the right to end the waiting; returns None if it has ended already. Other threads that try to take it wait until
+    /// this one is dropped, so the holder may lock no further shard.
     pub fn claim(self: &Arc<Self>) -> Option<Claim<'_>> {
         let is_done = self.is_done.lock();
         (!*is_done).then_some(Claim { waiter: self, is_done })
     }
 
-    /// Schedules its requests to run at this time, monotonic milliseconds, unless they are to run before that.
+    /// Schedules a run of the waiter's requests at this time, in monotonic milliseconds, unless an earlier one is scheduled.
     pub fn look_at(&self, at_ms: u64) {
         self.look_ms.fetch_min(at_ms, Ordering::Relaxed);
     }
 
-    /// Takes the order to run its requests now. Returns whether there was one.
+    /// Takes a scheduled run of the requests if it is due. Returns whether it was.
     pub fn takes_look(&self, now_ms: u64) -> bool {
         let is_due = self.look_ms.load(Ordering::Relaxed) <= now_ms;
         if is_due {
@@ -179,24 +180,24 @@ impl Waiter {
         is_due
     }
 
-    /// Returns the time of its owner's next work for it, monotonic milliseconds.
+    /// Returns the time at which the client's owner next has work for this waiter, in monotonic milliseconds.
     pub fn due_ms(&self) -> Option<u64> {
         let look_ms = self.look_ms.load(Ordering::Relaxed);
         let next_ms = self.deadline_ms.unwrap_or(u64::MAX).min(look_ms);
         (next_ms != u64::MAX).then_some(next_ms)
     }
 
-    /// The keys that it waits for.
+    /// Returns the keys for which the client waits.
     pub fn keys(&self) -> VecDeque<DatabaseKey> {
         self.keys.iter().map(|waited| waited.key.clone()).collect()
     }
 
-    /// The request to be run for one of its keys.
+    /// Returns the request to be run for one of the keys.
     pub fn request(&self, index: usize) -> &OwnedArgs {
         &self.keys[index].request
     }
 
-    /// Returns the bytes that it takes; its keys are counted here once more.
+    /// Returns the memory of the waiter in bytes, with that of its keys in the engine's table.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -224,15 +225,15 @@ impl Claim<'_> {
     }
 }
 
-/// The number of cells of the filter, which tells a write whether a client may wait for its key.
+/// The number of cells of the filter, by which a write can see that no client waits for its key.
 const FILTER_LEN: usize = 256;
 
-/// All waiters of one engine.
+/// The waiters of one engine.
 #[derive(Debug)]
 pub struct Blocking {
-    /// Waiters, each counted once for each of its keys.
+    /// The number of waiters, each counted once for each of its keys.
     waits: AtomicUsize,
-    /// The numbers of waited keys by the lowest bits of the key's hash.
+    /// The number of awaited keys in each class of keys with the same lowest bits of the hash.
     filter: [AtomicU32; FILTER_LEN],
     waiters: Mutex<Waiters>,
 }
@@ -249,7 +250,7 @@ struct Waiters {
 #[derive(Debug, Default)]
 struct Queue {
     waiters: BTreeMap<u64, (Arc<Waiter>, usize)>,
-    /// The number of them that are also run when the key has been removed.
+    /// The number of these waiters that are also served when the key has been removed.
     even_gone: usize,
     /// The key is in a thread's list of keys to serve.
     is_marked: bool,
@@ -270,7 +271,7 @@ impl Default for Blocking {
 pub struct NewWaiter<'a> {
     /// The client.
     pub client: &'a Arc<ClientInfo>,
-    /// The user that it is in.
+    /// The user as which the client is logged in.
     pub user: &'a Arc<User>,
     /// Its command.
     pub row: &'static Row,
@@ -285,7 +286,7 @@ pub struct NewWaiter<'a> {
 }
 
 impl Blocking {
-    /// Enters a client that waits. The shards of all its keys are locked.
+    /// Enters a client that begins to wait. The shards of all its keys are locked.
     pub fn enter(&self, arrival: NewWaiter<'_>, block: Block<'_>) -> Arc<Waiter> {
         let database = arrival.database;
         let waited = |wait: Wait<'_>| WaitedKey {
@@ -393,15 +394,15 @@ impl Blocking {
         marked
     }
 
-    /// Takes the mark from a key that is about to be served: later changes mark it anew.
+    /// Removes the mark from a key that is about to be served: later changes mark it again.
     pub fn unmark(&self, key: &DatabaseKey) {
         if let Some(queue) = self.waiters.lock().queues.get_mut(key) {
             queue.is_marked = false;
         }
     }
 
-    /// Returns the first waiter for a key that arrived after `ticket` and that can use the present value; with the index of
-    /// the key among the waiter's keys.
+    /// Returns the next waiter after `ticket` that can use the present value of the key, with the index of the key among the
+    /// waiter's keys.
     pub fn next(&self, key: &DatabaseKey, ticket: u64, kind: Option<Kind>) -> Option<(Arc<Waiter>, usize)> {
         let waiters = self.waiters.lock();
         let queue = waiters.queues.get(key)?;
@@ -422,13 +423,12 @@ impl Blocking {
         self.waiters.lock().clients.get(&id).cloned()
     }
 
-    /// Returns the waiters of all clients.
+    /// Returns all waiters.
     pub fn all(&self) -> Vec<Arc<Waiter>> {
         self.waiters.lock().clients.values().cloned().collect()
     }
 
-    /// Returns how many clients wait, for how many keys, and for how many of the keys waiters are served even when the key is
-    /// removed.
+    /// Returns the number of waiters, of awaited keys, and of keys with a waiter that is also served when they are removed.
     pub fn counts(&self) -> WaitCounts {
         let waiters = self.waiters.lock();
         let even_gone = waiters.queues.values().filter(|queue| queue.even_gone != 0).count();
@@ -440,12 +440,12 @@ impl Blocking {
 /// The numbers of blocked clients and keys in INFO.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitCounts {
-    /// Clients that wait.
+    /// The number of waiters.
     pub clients: usize,
-    /// The waiters with a timeout.
+    /// The number of waiters with a timeout.
     pub timed: usize,
-    /// Keys that are waited for.
+    /// The number of awaited keys.
     pub keys: usize,
-    /// The keys with a waiter that is also served when they are removed.
+    /// The number of keys with a waiter that is also served when they are removed.
     pub keys_even_gone: usize,
 }

@@ -1,7 +1,7 @@
-//! The public properties of a client: the rows of CLIENT LIST.
+//! The public properties of a client: the row of CLIENT LIST.
 //!
-//! A session alone owns its state. The part that other threads may read is here, in atomics. The session updates them after
-//! each batch, so that a request costs nothing for being observed. Any thread may read.
+//! Only the session uses its own state. The part that other threads may read is here, in atomics. The session updates them
+//! after each batch, so that a request costs nothing for being observed. Any thread may read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -13,10 +13,10 @@ use crate::host::log;
 use crate::messaging::mail::Mailbox;
 use crate::net::RING_BYTES;
 
-/// The names that a client has given itself.
+/// The names of a client: its user, and those that it has given itself.
 #[derive(Debug, Clone, Default)]
 pub struct ClientNames {
-    /// The user that it is in.
+    /// The user as which it is logged in.
     pub user: Box<[u8]>,
     /// CLIENT SETNAME, or empty.
     pub client: String,
@@ -29,15 +29,15 @@ pub struct ClientNames {
 /// The public properties of one client.
 #[derive(Debug)]
 pub struct ClientInfo {
-    /// Unique in the life of the engine, ascending, from 1.
+    /// The client's id: unique in the life of the engine, ascending, from 1.
     pub id: u64,
-    /// The socket that it is connected by.
+    /// The socket of the client's connection.
     pub socket: ClientSocket,
     /// Wall clock at connect, milliseconds.
     pub created_ms: i64,
-    /// See [`super::client_list::ClientList::generation`], when it came.
+    /// The generation of the data when the client connected; see [`super::client_list::ClientList::generation`].
     pub generation: u64,
-    /// The mailbox of its owner.
+    /// The mailbox of the thread that owns the client's session.
     pub mailbox: Arc<Mailbox>,
     /// The names that it has given itself.
     pub names: Mutex<ClientNames>,
@@ -45,11 +45,11 @@ pub struct ClientInfo {
     pub activity: ClientActivity,
     /// Its transaction.
     pub multi: ClientMulti,
-    /// Channels, patterns and shard channels that it listens to.
+    /// The numbers of channels, patterns and shard channels to which the client is subscribed.
     pub listened: [AtomicUsize; 3],
     /// CLIENT TRACKING.
     pub tracking: ClientTracking,
-    /// Its roles beside that of a client.
+    /// The roles of the client, if it is a replica, the link to the primary, or a monitor.
     pub roles: ClientRoles,
     /// The memory that it takes.
     pub memory: ClientBytes,
@@ -57,7 +57,7 @@ pub struct ClientInfo {
     pub traffic: ClientTraffic,
     /// The settings that it has asked for.
     pub settings: ClientSettings,
-    /// The waits that hold it, and its end.
+    /// The conditions that hold the client, and its end.
     pub status: ClientStatus,
     /// Its part in the offer of the Unix socket, if any.
     pub unix_route: Mutex<Option<Box<UnixRoute>>>,
@@ -68,7 +68,7 @@ pub struct ClientInfo {
 pub struct ClientSocket {
     /// The peer's end, `ip:port`, `path:0` or `embedded:0`.
     pub address: String,
-    /// Our end, in the same form.
+    /// The server's end, in the same form.
     pub local_address: String,
     /// The socket's number; -1 if there is none.
     pub descriptor: i32,
@@ -81,7 +81,7 @@ pub struct ClientActivity {
     pub active_ms: AtomicI64,
     /// The selected database.
     pub database: AtomicU32,
-    /// 2 or 3.
+    /// The RESP version, 2 or 3.
     pub protocol: AtomicU32,
     /// The last command as an index of the command table, plus one; 0 before the first.
     pub command: AtomicU32,
@@ -105,18 +105,18 @@ pub struct ClientTracking {
     pub redirect: AtomicI64,
     /// The client that gets its invalidations has disconnected.
     pub broken: AtomicBool,
-    /// True if it tracks in broadcasting mode.
+    /// The client tracks in broadcasting mode.
     pub broadcast: AtomicBool,
 }
 
-/// The roles of a client that is more than one.
+/// The roles of a client other than that of an ordinary client.
 #[derive(Debug, Default)]
 pub struct ClientRoles {
-    /// True for a replica of this server.
+    /// The client is a replica of this server.
     pub is_replica: AtomicBool,
-    /// True for the link to this server's primary.
+    /// The client is the link to this server's primary.
     pub is_primary: AtomicBool,
-    /// True for a client that is shown the commands of all others (MONITOR).
+    /// The client is shown the commands of all others (MONITOR).
     pub monitors: AtomicBool,
 }
 
@@ -125,34 +125,34 @@ pub struct ClientRoles {
 pub struct ClientBytes {
     /// Bytes received and not yet executed.
     pub input: AtomicUsize,
-    /// Bytes of room for more.
+    /// The free room behind these bytes.
     pub input_spare: AtomicUsize,
     /// Bytes of arguments of a request that has not arrived whole, or that waits for a key.
     pub arguments: AtomicUsize,
     /// Bytes of replies that the socket has not taken.
     pub output: AtomicUsize,
-    /// Bytes of room in the buffer that holds them.
+    /// The free room in the buffer of these replies, in bytes.
     pub output_spare: AtomicUsize,
-    /// Bytes that the MULTI queue and the keys that it watches take.
+    /// The memory of the MULTI queue and of the watched keys, in bytes.
     pub queue: AtomicUsize,
-    /// Bytes of the names of channels that it listens to and of prefixes that it follows.
+    /// The memory of the names of subscriptions and of the prefixes of CLIENT TRACKING, in bytes.
     pub names: AtomicUsize,
-    /// Bytes that its session takes by itself.
+    /// The memory of the session itself, in bytes.
     pub session: AtomicUsize,
-    /// Its part of the memory of all clients; see [`crate::engine::clients::client_memory`].
+    /// The client's share in the memory of all clients; see [`crate::engine::clients::client_memory`].
     pub weight: AtomicI64,
-    /// Its bytes go through memory that it shares with the server.
+    /// The client's bytes go through memory that it shares with the server.
     pub has_rings: AtomicBool,
 }
 
-/// The traffic of a client. Its owner alone counts.
+/// The traffic of a client. Only the client's owner counts.
 #[derive(Debug, Default)]
 pub struct ClientTraffic {
-    /// The bytes that it has sent, including those of the running request.
+    /// The bytes that the client has sent, including those of the running request.
     received_bytes: AtomicU64,
-    /// Bytes that it was answered, messages included.
+    /// The bytes of the replies and messages to the client.
     answered_bytes: AtomicU64,
-    /// Commands of it that were run, queued or refused.
+    /// The number of its commands that were run, queued or refused.
     executed: AtomicU64,
 }
 
@@ -163,43 +163,43 @@ pub struct ClientSettings {
     pub no_evict: AtomicBool,
     /// CLIENT NO-TOUCH is on.
     pub no_touch: AtomicBool,
-    /// CLIENT CAPA REDIRECT: a replica sends it to the primary.
+    /// CLIENT CAPA REDIRECT: the client understands a redirect from a replica to the primary.
     pub redirects: AtomicBool,
-    /// READONLY: and yet it reads from a replica.
+    /// READONLY: the client reads from a replica instead of being redirected.
     pub reads_replicas: AtomicBool,
     /// CLIENT JOURNAL is on.
     pub follows_journal: AtomicBool,
-    /// True if it is told of replicas, too.
+    /// The messages of CLIENT JOURNAL also have the replicas' offset.
     pub follows_replicas: AtomicBool,
 }
 
-/// The waits that hold a client, and its end.
+/// The conditions that hold a client, and its end.
 #[derive(Debug, Default)]
 pub struct ClientStatus {
-    /// Waits for CLIENT PAUSE to end.
+    /// The client waits for the end of CLIENT PAUSE.
     pub paused: AtomicBool,
-    /// Waits for a key.
+    /// The client waits for a key.
     pub blocked: AtomicBool,
-    /// Will be closed as soon as its replies have left.
+    /// The client will be closed as soon as its replies have been sent.
     pub closing: AtomicBool,
 }
 
-/// A client and the offer of the Unix socket.
+/// The part of a client in the offer of the Unix socket (`commands/connection/unix_offer`).
 #[derive(Debug)]
 pub enum UnixRoute {
-    /// A client over TCP: it was given this ticket, and the proof that the server returns to the holder of the ticket.
+    /// A client over TCP to which the offer was made.
     Offered {
         /// The ticket that the client presents over the socket.
         ticket: String,
-        /// The proof that the server returns then.
+        /// The proof that the server returns for the ticket.
         proof: String,
     },
-    /// Over the socket: it was offered that at this address.
+    /// A client over the Unix socket that has redeemed the ticket of a client with this address.
     CameFrom(String),
 }
 
 impl ClientInfo {
-    /// Makes the properties of a client that connects now.
+    /// Makes the properties of a client that has just connected.
     pub fn new(id: u64, socket: ClientSocket, mailbox: Arc<Mailbox>, (now_ms, generation): (i64, u64)) -> Self {
         Self {
             id,
@@ -234,8 +234,8 @@ impl ClientInfo {
         }
     }
 
-    /// Returns the client's line in CLIENT LIST: Redis's fields in Redis's order, then the origin of its connection if it was
-    /// offered its Unix socket, and the line's end.
+    /// Returns the client's line in CLIENT LIST: Redis's fields in Redis's order. If the client has taken the offer of the
+    /// Unix socket, the address of its former connection follows. The line end comes last.
     pub fn line(&self, now_ms: i64) -> String {
         let client = self;
         let names = client.names.lock().clone();
@@ -280,7 +280,7 @@ impl ClientInfo {
         )
     }
 
-    /// Warns in the server log that this client is closed because it speaks TLS, if that is the error in its bytes.
+    /// Logs a warning if the client is closed because it speaks TLS to a port without TLS, as the error in its bytes shows.
     pub fn warn_of(&self, error: ProtocolError) {
         if error == ProtocolError::TlsHandshake {
             let what = "Closed a client that speaks TLS to a port without TLS; tls-port has another for it";
@@ -288,8 +288,8 @@ impl ClientInfo {
         }
     }
 
-    /// Returns the fields of its line about a connection nearer than TCP: the address at which it was offered the Unix
-    /// socket, and the size of each of its rings in bytes.
+    /// Returns the fields of the client's line about a Unix socket and shared memory: the address of the connection to which
+    /// the socket was offered, and the size of each ring in bytes.
     fn nearness(&self) -> String {
         let origin = match self.unix_route.lock().as_deref() {
             Some(UnixRoute::CameFrom(address)) => format!(" tcp-addr={address}"),
@@ -323,19 +323,20 @@ impl ClientInfo {
         if text.is_empty() { "N".into() } else { text }
     }
 
-    /// Returns whether it is connected over a Unix socket.
+    /// Returns whether the client is connected over a Unix socket.
     pub fn is_over_unix(&self) -> bool {
         self.socket.address.ends_with(":0") && self.socket.descriptor >= 0
     }
 
-    /// Returns whether it is subscribed to any channel.
+    /// Returns whether the client has any subscription.
     pub fn is_listening(&self) -> bool {
         self.listened.iter().any(|count| count.load(Ordering::Relaxed) != 0)
     }
 }
 
 impl ClientBytes {
-    /// Returns the sum: requests and replies in flight, names of its subscriptions, its rings, and its properties.
+    /// Returns the client's memory: requests and replies in flight, names of its subscriptions, its rings, and its
+    /// properties.
     pub fn sum(&self) -> usize {
         let input = [&self.input, &self.input_spare, &self.arguments];
         let output = [&self.output, &self.output_spare];
@@ -354,20 +355,20 @@ impl ClientTraffic {
         add(&self.received_bytes, bytes);
     }
 
-    /// Counts bytes that were written for it.
+    /// Counts the bytes of replies and messages to the client.
     #[inline]
     pub fn note_answered(&self, bytes: usize) {
         add(&self.answered_bytes, bytes);
     }
 
-    /// Counts its commands that were run, queued or refused.
+    /// Counts commands of the client that were run, queued or refused.
     #[inline]
     pub fn note_executed(&self, commands: usize) {
         add(&self.executed, commands);
     }
 }
 
-/// Adds to a figure that one thread alone changes.
+/// Adds to a figure that only one thread changes.
 #[inline]
 fn add(figure: &AtomicU64, more: usize) {
     figure.store(figure.load(Ordering::Relaxed) + more as u64, Ordering::Relaxed);

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use super::client_info::{ClientInfo, ClientSocket};
 use crate::messaging::mail::Mailbox;
 
-/// All clients of one engine, by id.
+/// The clients of one engine, by id.
 #[derive(Debug, Default)]
 pub struct ClientList {
     next_id: AtomicU64,
@@ -18,26 +18,27 @@ pub struct ClientList {
 }
 
 impl ClientList {
-    /// Enters a client that has just come.
+    /// Enters a client that has just connected.
     pub fn enter(&self, socket: ClientSocket, mailbox: Arc<Mailbox>, now_ms: i64) -> Arc<ClientInfo> {
         let client = self.describe(socket, mailbox, now_ms);
         self.rows.lock().insert(client.id, Arc::clone(&client));
         client
     }
 
-    /// Describes a client without entering it: CLIENT LIST does not show it, and no count has it.
+    /// Describes a client without entering it: CLIENT LIST does not show it, and no count includes it.
     pub fn describe(&self, socket: ClientSocket, mailbox: Arc<Mailbox>, now_ms: i64) -> Arc<ClientInfo> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed) + 1;
         Arc::new(ClientInfo::new(id, socket, mailbox, (now_ms, self.generation())))
     }
 
-    /// Returns how often another server's data has replaced, or is about to replace, all data: the changes that an earlier
-    /// client has seen may be lost.
+    /// Returns the generation of the data: how often another server's data has replaced, or is about to replace, all data.
+    /// Changes that an earlier client has seen may be lost.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Another server's data takes the place of all data; the clients that follow a journal which is no more.
+    /// Begins a new generation, because another server's data replaces all data. Returns the clients that follow the journal,
+    /// which is replaced too.
     pub fn begin_generation(&self) -> Vec<Arc<ClientInfo>> {
         self.generation.fetch_add(1, Ordering::AcqRel);
         let mut followers = self.all();
@@ -45,22 +46,22 @@ impl ClientList {
         followers
     }
 
-    /// Strikes out a client that has gone.
+    /// Removes a client that has disconnected.
     pub fn leave(&self, id: u64) {
         self.rows.lock().remove(&id);
     }
 
-    /// The client with this id.
+    /// Returns the client with this id.
     pub fn find(&self, id: u64) -> Option<Arc<ClientInfo>> {
         self.rows.lock().get(&id).cloned()
     }
 
-    /// All clients, oldest first.
+    /// Returns all clients, oldest first.
     pub fn all(&self) -> Vec<Arc<ClientInfo>> {
         self.rows.lock().values().cloned().collect()
     }
 
-    /// The bytes that all clients take other than replicas, and those that replicas take.
+    /// Returns the memory of all clients other than replicas, and that of replicas, in bytes.
     pub fn bytes(&self) -> (usize, usize) {
         let (mut clients, mut replicas) = (0, 0);
         for client in self.rows.lock().values() {

@@ -1,10 +1,10 @@
-//! The memory of all clients together, and the choice of clients to close when it is too much (`maxmemory-clients`).
+//! The memory of all clients together, and the choice of clients to close if it is too much (`maxmemory-clients`).
 //!
 //! The thread that owns a client measures its requests and replies in flight after each batch and at every tick, and only
-//! while that option or `maxmemory` is set. The sum is one atomic, to which a thread adds the difference. When it is over the
-//! limit, the thread that notices closes the largest clients that have not asked to stay. A chosen client is taken from the
-//! sum at once, so that two threads never choose for the same excess. Replicas count nothing and stay, as in Redis: their
-//! pending output has a limit of its own. Any thread.
+//! while that option or `maxmemory` is set. The sum is one atomic, to which a thread adds the difference. If it is over the
+//! limit, the thread that notices this closes the largest clients, except those with CLIENT NO-EVICT. A chosen client is
+//! subtracted from the sum at once, so that two threads never choose for the same excess. Replicas are not counted and not
+//! closed, as in Redis: their pending output has a limit of its own. Any thread.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub struct ClientMemory {
     sum_bytes: AtomicI64,
 }
 
-/// Stands in [`ClientInfo::weight`] of a client that counts no longer.
+/// The value of [`ClientInfo::weight`] for a client that is no longer counted.
 const GONE: i64 = -1;
 
 impl ClientMemory {
@@ -38,7 +38,7 @@ impl ClientMemory {
         }
     }
 
-    /// Takes a client from the sum, for good; whether it was in it.
+    /// Subtracts a client from the sum, for good; returns whether it was counted.
     pub fn forget(&self, client: &ClientInfo) -> bool {
         let old = client.memory.weight.swap(GONE, Ordering::Relaxed);
         if old != GONE {
@@ -47,19 +47,19 @@ impl ClientMemory {
         old != GONE
     }
 
-    /// The bytes of all clients that are weighed.
+    /// Returns the memory of all counted clients, in bytes.
     #[inline]
     pub fn sum(&self) -> u64 {
         self.sum_bytes.load(Ordering::Relaxed).max(0) as u64
     }
 
-    /// Returns whether all clients together have more than `bytes_max`.
+    /// Returns whether all clients together take more than `bytes_max`.
     #[inline]
     pub fn exceeds(&self, bytes_max: u64) -> bool {
         self.sum_bytes.load(Ordering::Relaxed) > i64::try_from(bytes_max).unwrap_or(i64::MAX)
     }
 
-    /// Closes the largest clients, whosever they are, while all together have more than `bytes_max`.
+    /// Closes the largest clients of all threads, as long as all together take more than `bytes_max`.
     pub fn evict(&self, clients: &ClientList, bytes_max: u64, (now_ms, counters): (i64, &Counters)) {
         if bytes_max == 0 || !self.exceeds(bytes_max) {
             return;
@@ -72,12 +72,12 @@ impl ClientMemory {
         }
     }
 
-    /// Returns whether a client has been taken from the sum, and is about to be closed.
+    /// Returns whether a client was subtracted from the sum, and is about to be closed.
     pub fn has_forgotten(&self, client: &ClientInfo) -> bool {
         client.memory.weight.load(Ordering::Relaxed) == GONE
     }
 
-    /// Chooses the largest clients until the others fit, and takes them from the sum.
+    /// Chooses the largest clients until the others fit, and subtracts them from the sum.
     #[cold]
     pub fn choose(&self, clients: &ClientList, bytes_max: u64) -> Vec<Arc<ClientInfo>> {
         let mut candidates = clients.all();
@@ -114,7 +114,7 @@ mod tests {
         client.memory.output.store(1 << 20, Ordering::Relaxed);
         memory.weigh(&client);
         assert!(memory.sum() > 1 << 20);
-        // It becomes a replica.
+        // The client becomes a replica.
         client.roles.is_replica.store(true, Ordering::Relaxed);
         assert!(memory.choose(&clients, 0).is_empty());
         memory.weigh(&client);

@@ -34,7 +34,7 @@ pub struct Clients {
     pub(crate) blocking: Blocking,
     /// The clients that must be sent invalidations of the keys that they have read.
     pub(crate) tracking: Tracking,
-    /// CLIENT PAUSE.
+    /// The state of CLIENT PAUSE.
     pub pause: Pause,
     /// The mailboxes that get letters for all threads.
     mailboxes: Mutex<Vec<Arc<Mailbox>>>,
@@ -46,12 +46,12 @@ impl Clients {
         self.mailboxes.lock().push(Arc::clone(mailbox));
     }
 
-    /// Removes a mailbox after the end of its owner.
+    /// Removes the mailbox of an owner that has ended.
     pub fn leave_mailbox(&self, mailbox: &Arc<Mailbox>) {
         self.mailboxes.lock().retain(|other| !Arc::ptr_eq(other, mailbox));
     }
 
-    /// Returns all mailboxes. It is a copy: posting calls the owner's own code, which may add or remove mailboxes.
+    /// Returns a copy of the list of mailboxes: posting calls the owner's code, which may add or remove mailboxes.
     pub(crate) fn mailboxes(&self) -> Vec<Arc<Mailbox>> {
         self.mailboxes.lock().clone()
     }
@@ -62,21 +62,21 @@ impl Clients {
         self.mailboxes.lock().len()
     }
 
-    /// Tells all threads that a pause may have ended.
+    /// Notifies all threads that a pause may have ended.
     pub fn post_resume(&self) {
         self.mailboxes().iter().for_each(|mailbox| mailbox.post(Letter::Resume));
     }
 
-    /// Tells all threads that users may have fewer permissions now.
+    /// Notifies all threads that users may have fewer permissions now.
     pub fn post_users(&self) {
         self.mailboxes().iter().for_each(|mailbox| mailbox.post(Letter::Users));
     }
 
-    /// Tells all threads to stop.
+    /// Notifies all threads to stop.
     pub fn post_stop(&self) {
         self.mailboxes().iter().for_each(|mailbox| mailbox.post(Letter::Stop));
-        // Mailboxes that were added in the meantime are told too. Those that are added later find that the others have been
-        // told.
+        // Mailboxes that were added during the loop are notified too. The owner of one that is added later sees that others
+        // have been notified.
         self.mailboxes().iter().filter(|mailbox| !mailbox.is_stopped()).for_each(|mailbox| mailbox.post(Letter::Stop));
     }
 }

@@ -1,17 +1,17 @@
-//! CLIENT PAUSE, and the end of the server, which holds all clients: until when, and which clients. A server that waits for
-//! replicas holds clients that write.
+//! CLIENT PAUSE and other holds: which clients are held, and until when. The end of the server holds all clients; a server
+//! that waits for its replicas before its end holds those that write.
 //!
-//! It counts in the milliseconds of the monotonic clock, so that setting the machine's clock neither prolongs nor ends it.
+//! Times are in milliseconds of the monotonic clock, so that setting the machine's clock neither prolongs nor ends a pause.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The running pause of an engine. Any thread may look; while there is none, a look is one relaxed load.
+/// The running pause of an engine. Any thread may check it; while there is none, a check is one relaxed load.
 #[derive(Debug, Default)]
 pub struct Pause {
-    /// 0 if no client is held. Else the time at which all clients go on, times 16; plus [`ALL`], plus [`ENDING`], plus
-    /// [`Hold`]. It is one word, so that no thread sees half of a change.
+    /// The state in one word, so that no thread sees half of a change: 0 if no client is held; else the time at which the
+    /// pause ends, times 16, plus the bits [`ALL`], [`ENDING`] and those of [`Hold`].
     word: AtomicU64,
-    /// The number of times that the server was about to end and went on.
+    /// The number of times that the server was about to end, and did not.
     ends_given_up: AtomicU64,
 }
 
@@ -24,16 +24,16 @@ const ENDING: u64 = 2;
 /// The bits that CLIENT PAUSE and UNPAUSE do not touch.
 const KEPT: u64 = ENDING | Hold::Shutdown as u64 | Hold::Failover as u64;
 
-/// Bits beside the time.
+/// The number of bits below the time.
 const BITS: u32 = 4;
 
-/// Why clients that write are held, as long as that lasts.
+/// A reason why clients that write are held, as long as it lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Hold {
-    /// The server is to end when its replicas have everything.
+    /// The server is to end as soon as its replicas have all data.
     Shutdown = 4,
-    /// The server hands its role over.
+    /// The server hands its role over to a replica.
     Failover = 8,
 }
 
@@ -47,7 +47,7 @@ pub enum PauseScope {
 }
 
 impl Pause {
-    /// Begins a pause, or prolongs the one that runs: an end never moves closer, and ALL never weakens to WRITE.
+    /// Begins a pause, or prolongs the present one: its end never moves closer, and ALL never becomes WRITE.
     pub fn begin(&self, scope: PauseScope, until_ms: u64) {
         let all = if scope == PauseScope::All { ALL } else { 0 };
         let until_ms = until_ms.min(u64::MAX >> BITS);
@@ -55,18 +55,18 @@ impl Pause {
         _ = self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, longer);
     }
 
-    /// Ends the pause.
+    /// Ends CLIENT PAUSE.
     pub fn end(&self) {
         self.word.fetch_and(KEPT, Ordering::Relaxed);
     }
 
-    /// Holds all clients, because the server is about to end, or ends that hold.
+    /// Begins or ends the hold of all clients before the end of the server.
     pub fn set_ending(&self, is_ending: bool) {
         // If the server does not end, it no longer waits for replicas either.
         self.set(if is_ending { ENDING } else { ENDING | Hold::Shutdown as u64 }, is_ending);
     }
 
-    /// Holds clients that write, or holds them no longer for this reason.
+    /// Begins or ends the hold of clients that write, for this reason.
     pub fn hold_writes(&self, hold: Hold, is_held: bool) {
         self.set(hold as u64, is_held);
     }
@@ -79,34 +79,35 @@ impl Pause {
         }
     }
 
-    /// Returns whether the server is about to end, and its last snapshot is written.
+    /// Returns whether the server is about to end, and writes its last snapshot.
     pub fn is_ending(&self) -> bool {
         self.word.load(Ordering::Relaxed) & ENDING != 0
     }
 
-    /// Returns whether the server is about to end or hands its role over.
+    /// Returns whether the server is about to end, or to hand its role over.
     pub fn is_leaving(&self) -> bool {
         self.word.load(Ordering::Relaxed) & KEPT != 0
     }
 
-    /// The server was about to end, and goes on.
+    /// Counts that the server was about to end, and does not.
     pub fn give_up_end(&self) {
         self.ends_given_up.fetch_add(1, Ordering::Relaxed);
         self.set_ending(false);
     }
 
-    /// Returns how often the server was about to end and went on.
+    /// Returns how often the server was about to end, and did not.
     pub fn ends_given_up(&self) -> u64 {
         self.ends_given_up.load(Ordering::Relaxed)
     }
 
-    /// Returns whether a pause was begun and not ended; it may be past its end.
+    /// Returns whether a pause was begun and not ended; the time of its end may have passed.
     #[inline]
     pub fn is_begun(&self) -> bool {
         self.word.load(Ordering::Relaxed) != 0
     }
 
-    /// Returns the end of the pause; 0 if there is none, and never while the server is about to end or to hand its role over.
+    /// Returns the time at which the pause ends: 0 if there is none, and the largest number while the server is about to end
+    /// or to hand its role over.
     pub fn until_ms(&self) -> u64 {
         let word = self.word.load(Ordering::Relaxed);
         if word & KEPT == 0 { word >> BITS } else { u64::MAX >> BITS }
@@ -119,8 +120,8 @@ impl Pause {
         (word >> BITS > now_ms).then_some(scope)
     }
 
-    /// Returns the clients that the pause holds now. Ends a pause that is past its end, but none that another thread begins
-    /// at the same time.
+    /// Returns the clients that are held now. If the time of a pause has passed, ends it; but does not end a pause that
+    /// another thread begins at the same time.
     pub fn held(&self, now_ms: u64) -> Option<PauseScope> {
         let mut word = self.word.load(Ordering::Relaxed);
         while word & !KEPT != 0 && word >> BITS <= now_ms {

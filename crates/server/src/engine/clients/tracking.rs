@@ -3,11 +3,11 @@
 //! A client that tracks is recorded under each key that it reads, under the lock of the key's shard. A thread that changes a
 //! key removes the clients that are recorded there and posts each a letter. A client that tracks in broadcasting mode is
 //! recorded under prefixes instead and is sent every change below them, gathered until the end of the batch that made the
-//! changes. Keys are names without regard to their database, as in Redis. Invalidations to the changing client itself wait
-//! for its reply.
+//! changes. Keys are names without regard to their database, as in Redis. Invalidations to the changing client itself are
+//! sent behind its reply.
 //!
-//! While no client tracks a change costs one relaxed load. The form of a letter is decided by its owner
-//! (`tracking_delivery`). Any thread may call it, also with shards locked.
+//! While no client tracks, a change costs one relaxed load. The receiver of a letter decides about the form of the message
+//! (`tracking_delivery`). Any thread may call this module, also with shards locked.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -35,16 +35,18 @@ pub struct Tracking {
 #[derive(Debug)]
 struct Member {
     client: Arc<ClientInfo>,
-    /// It is sent changes below its prefixes, and no longer those of keys that it read while it tracked in another mode.
+    /// The client is sent changes below its prefixes, and no longer those of keys that it read while it tracked in another
+    /// mode.
     is_broadcasting: bool,
-    /// It is not sent its own changes, including those that are made for it when its waiting ends.
+    /// NOLOOP: the client is not sent its own changes, including those that another thread makes for it when its waiting
+    /// ends.
     no_loop: bool,
 }
 
 /// The clients that follow one prefix, by id.
 type Followers = BTreeMap<u64, PrefixFollower>;
 
-/// The clients under each key that was read, and the keys in a row so that one can be drawn.
+/// The clients under each key that was read, and a list of the keys, from which a random one can be drawn.
 #[derive(Debug, Default)]
 struct Table {
     readers: HashMap<Arc<[u8]>, Readers>,
@@ -53,7 +55,7 @@ struct Table {
     name_bytes: usize,
 }
 
-/// Keys that are forgotten with the table locked.
+/// The number of keys that are forgotten while the table is locked once.
 const KEYS_A_STEP: usize = 256;
 
 /// The estimated bytes that a recorded key takes in addition to its name, and the bytes that each client under it takes.
@@ -63,18 +65,18 @@ const ITEM_BYTES: usize = 24;
 #[derive(Debug)]
 struct Readers {
     ids: BTreeSet<u64>,
-    /// The index of the key in the row of keys.
+    /// The index of the key in the list of keys.
     place: usize,
 }
 
 #[derive(Debug)]
 struct PrefixFollower {
     client: Arc<ClientInfo>,
-    /// It is not sent its own changes.
+    /// NOLOOP: the client is not sent its own changes.
     no_loop: bool,
 }
 
-/// The client that runs: its id, and whether it is not sent its own changes.
+/// The client that makes a change: its id, and whether it is not sent its own changes.
 pub type Changer = Option<(u64, bool)>;
 
 impl Tracking {
@@ -89,20 +91,20 @@ impl Tracking {
         self.clients.load(Ordering::Relaxed)
     }
 
-    /// Keys that are remembered, clients under them, and prefixes that are followed.
+    /// Returns the numbers of remembered keys, of clients under them, and of prefixes.
     pub fn counts(&self) -> (usize, usize, usize) {
         let table = self.table.lock();
         (table.keys.len(), table.items, self.prefixes.lock().len())
     }
 
-    /// The bytes that the keys take which are remembered.
+    /// Returns the memory of the remembered keys, in bytes.
     pub fn bytes(&self) -> usize {
         let table = self.table.lock();
         table.name_bytes + table.keys.len() * KEY_BYTES + table.items * ITEM_BYTES
     }
 
-    /// A client begins to track, in broadcasting mode if it names prefixes. It may do so again with other options; its old
-    /// prefixes stay.
+    /// Begins tracking for a client, in broadcasting mode if it names prefixes. A client that tracks already may change its
+    /// options; its old prefixes stay.
     pub fn enter(&self, client: &Arc<ClientInfo>, prefixes: &[Box<[u8]>], no_loop: bool) {
         let member = Member { client: Arc::clone(client), is_broadcasting: !prefixes.is_empty(), no_loop };
         if self.members.lock().insert(client.id, member).is_none() {
@@ -117,7 +119,7 @@ impl Tracking {
         }
     }
 
-    /// Removes a client that followed these prefixes. The keys that it has read are forgotten when they change.
+    /// Ends tracking for a client with these prefixes. The keys that it has read are forgotten when they change.
     pub fn leave(&self, id: u64, prefixes: &[Box<[u8]>]) {
         if self.members.lock().remove(&id).is_some() {
             self.clients.fetch_sub(1, Ordering::Relaxed);
@@ -134,16 +136,16 @@ impl Tracking {
         }
     }
 
-    /// Remembers that a client has read a key, and makes room when there are more than `keys_max` (0 is no limit): the
-    /// readers of keys drawn at random must read them again.
+    /// Remembers that a client has read a key. If there are more than `keys_max` keys (0 is no limit), forgets random keys
+    /// and sends their readers invalidations.
     pub fn remember(&self, id: u64, key: &[u8], (keys_max, dice): (usize, &Dice), out: &mut Wakeups) {
         let mut table = self.table.lock();
         table.add(key, id);
         self.trim(&mut table, keys_max, (dice, id), out);
     }
 
-    /// Makes room when there are more keys than `keys_max` (0 is no limit), which has changed; `id` is the client that runs.
-    /// Others come to the table between two steps.
+    /// Applies a new limit `keys_max` (0 is no limit): forgets random keys until it holds; `id` is the running client. Other
+    /// threads get the table between two steps.
     pub fn limit(&self, id: u64, keys_max: usize, dice: &Dice, out: &mut Wakeups) {
         loop {
             let mut table = self.table.lock();
@@ -155,8 +157,8 @@ impl Tracking {
         }
     }
 
-    /// Invalidates keys drawn at random: their readers must read them again. Clients that skip their own changes are sent
-    /// this too, because it is none.
+    /// Forgets random keys and sends their readers invalidations. Clients with NOLOOP get them too, because they are not
+    /// about a change of their own.
     fn trim(&self, table: &mut Table, keys_max: usize, (dice, id): (&Dice, u64), out: &mut Wakeups) {
         while keys_max != 0 && table.keys.len() > keys_max {
             let key = Arc::clone(&table.keys[dice.below(table.keys.len())]);
@@ -169,7 +171,7 @@ impl Tracking {
         }
     }
 
-    /// A key has changed. The lock of its shard is held.
+    /// Sends invalidations of a changed key. The lock of its shard is held.
     #[cold]
     pub fn changed(&self, key: &[u8], by: Changer, out: &mut Wakeups) {
         if self.broadcasting.load(Ordering::Relaxed) != 0 {
@@ -182,7 +184,7 @@ impl Tracking {
     fn tell(&self, ids: BTreeSet<u64>, key: &[u8], by: Changer, out: &mut Wakeups) {
         let members = self.members.lock();
         for id in ids {
-            // A client that has switched to prefixes learns of the key through one of them, if at all.
+            // A client that has changed to broadcasting mode is notified of the key only by its prefixes.
             let Some(member) = members.get(&id).filter(|member| !member.is_broadcasting) else { continue };
             match by {
                 Some((own_id, no_loop)) if own_id == id => {
@@ -195,7 +197,7 @@ impl Tracking {
         }
     }
 
-    /// Invalidates all keys.
+    /// Sends invalidations of all keys.
     pub fn changed_all(&self, by: Option<u64>, out: &mut Wakeups) {
         *self.table.lock() = Table::default();
         for (id, member) in self.members.lock().iter() {
@@ -231,7 +233,7 @@ fn post(client: &Arc<ClientInfo>, keys: Option<Arc<Vec<u8>>>, out: &mut Wakeups)
     out.remember(&client.mailbox);
 }
 
-/// The names as an array, which is the same in both protocols.
+/// Returns the names as an array, which has the same form in both protocols.
 pub fn array_of(keys: &[&[u8]]) -> Arc<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut reply = Writer::new(&mut bytes, Protocol::Resp3);

@@ -1,8 +1,8 @@
-//! WATCH: the clients that must learn that a key has changed.
+//! WATCH: the clients that have to be notified that a key has changed.
 //!
 //! A session that watches attaches a [`Flag`] to each of its keys. A thread that changes a key raises the flags attached to
 //! it, under the lock of the key's shard. EXEC reads its own flag with the locks of its keys held, so a change is either
-//! before that read or after the whole transaction. While no key is watched a write pays one relaxed load.
+//! before that read or after the whole transaction. While no key is watched, a write pays one relaxed load.
 //!
 //! A key that was past its deadline at the time of WATCH, but had not been removed yet, is marked: its removal changes
 //! nothing that the client could have seen, so it raises no flag and only clears the mark.
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 use sleeve_store::Find;
 
-/// Raised when a watched key has changed.
+/// A flag that is raised when a watched key has changed.
 pub type Flag = Arc<AtomicBool>;
 
 type DatabaseKey = (u32, Box<[u8]>);
@@ -23,7 +23,7 @@ type DatabaseKey = (u32, Box<[u8]>);
 #[derive(Debug)]
 struct Watcher {
     flag: Flag,
-    /// The key is past its deadline, and was when the flag was attached.
+    /// The key had expired when the flag was attached, and still exists.
     expired: bool,
 }
 
@@ -49,7 +49,7 @@ impl Presence {
     }
 }
 
-/// All watched keys of one engine.
+/// The watched keys of one engine.
 #[derive(Debug, Default)]
 pub struct Watches {
     watched: AtomicUsize,
@@ -64,7 +64,7 @@ impl Watches {
         self.watched.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Takes a flag off a key.
+    /// Removes a flag from a key.
     pub fn remove(&self, database: u32, key: &[u8], flag: &Flag) {
         let mut flags = self.flags.lock();
         let place = (database, Box::from(key));
@@ -79,7 +79,7 @@ impl Watches {
         }
     }
 
-    /// Returns how many watches there are, over all clients.
+    /// Returns the number of watches of all clients.
     pub fn len(&self) -> usize {
         self.watched.load(Ordering::Relaxed)
     }

@@ -1,9 +1,9 @@
-//! Effects on their way into the journal, put into words as the commands go on.
+//! Effects on their way into the journal, encoded while the commands run.
 //!
 //! Effects are gathered in the open piece until it is sealed: a single effect stands alone, several stand between MULTI and
-//! EXEC. Where the database changes, a SELECT stands in front of the effect, and of the MULTI. Which database a reader
-//! believes to be in when the first piece comes only the journal knows, which puts a SELECT in front of that if need be.
-//! Effects that are for replicas alone are about no database; where they stand is kept. One thread.
+//! EXEC. If the database changes, a SELECT stands before the effect, and before the MULTI. Only the journal knows which
+//! database is selected when the first piece of a batch comes, so the journal puts a SELECT before that piece if it is
+//! needed. Effects for replicas alone concern no database; their positions are kept. One thread.
 
 use std::ops::Range;
 
@@ -12,77 +12,78 @@ use sleeve_wire::reply::{Protocol, Writer};
 const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 
-/// Stands for the database that the bytes begin with: a piece began with an effect that is about none.
+/// The mark for a piece that began with an effect that concerns no database: the database at the beginning of the batch is
+/// meant.
 const FIRST_DATABASE: u32 = u32::MAX;
 
-/// Pieces that go into the journal together: whole ones, and the one that is open.
+/// Pieces that go into the journal together: complete ones, and the open one.
 #[derive(Debug, Default)]
 pub struct Batch {
     bytes: Vec<u8>,
-    /// Where the open piece begins.
+    /// The position at which the open piece begins.
     open_at: usize,
-    /// Effects in the open piece.
+    /// The number of effects in the open piece.
     effects: usize,
-    /// Whole pieces.
+    /// The number of complete pieces.
     pieces: u64,
-    /// The databases of the first effect and of the last.
+    /// The databases of the first effect and of the last one.
     databases: Option<(u32, u32)>,
     /// The database of the open piece's first effect.
     open_database: u32,
-    /// Where effects stand that are for replicas alone, in order.
+    /// The positions of effects that are for replicas alone, in order.
     for_replicas: Vec<Range<usize>>,
-    /// How many of the open piece's effects they are.
+    /// The number of these effects in the open piece.
     effects_for_replicas: usize,
     /// The batch is a part of another server's journal.
     is_foreign: bool,
 }
 
-/// The contents that were taken out of a batch.
+/// The contents of a batch, to be moved into the journal.
 #[derive(Debug)]
 pub struct TakenBatch<'s> {
-    /// The bytes, which are to be taken out.
+    /// The bytes, which the journal moves out.
     pub bytes: &'s mut Vec<u8>,
-    /// How many pieces they are.
+    /// The number of pieces.
     pub count: u64,
-    /// The database that the first effect is about, which the bytes do not say, and the one that is selected behind the last;
-    /// none where they are about no database.
+    /// The database of the first effect, for which the bytes have no SELECT, and the one that is selected after the last
+    /// effect; None if the bytes concern no database.
     pub databases: Option<(u32, u32)>,
     /// The ranges of the bytes that are for replicas alone, in order.
     pub for_replicas: &'s mut Vec<Range<usize>>,
-    /// They are a part of another server's journal, which selects databases by itself.
+    /// The bytes are a part of another server's journal, which has its own SELECTs.
     pub is_foreign: bool,
 }
 
 impl Batch {
-    /// Gives it room that was used before. It is empty.
+    /// Gives the empty batch a buffer that was used before.
     pub fn set_room(&mut self, room: Vec<u8>) {
         debug_assert!(self.bytes.is_empty() && room.is_empty(), "nothing is lost");
         self.bytes = room;
     }
 
-    /// Returns whether there is nothing in it.
+    /// Returns whether the batch is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Returns whether there are effects that do not belong to a whole piece yet.
+    /// Returns whether there are effects that do not belong to a complete piece yet.
     #[inline]
     pub fn is_open(&self) -> bool {
         self.effects != 0
     }
 
-    /// Bytes of everything so far.
+    /// Returns the number of bytes in the batch.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Returns the room that it has.
+    /// Returns the capacity of the buffer.
     pub fn capacity(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// Adds an effect on `database` of so many words, which the caller writes as bulk strings.
+    /// Adds an effect on `database` with so many arguments, which the caller writes as bulk strings.
     #[inline]
     pub fn effect(&mut self, database: u32, words: usize) -> Writer<'_> {
         self.begin(database);
@@ -113,8 +114,8 @@ impl Batch {
         self.for_replicas.push(start..self.bytes.len());
     }
 
-    /// Adds a part of another server's journal as it came, behind which `database` is selected: a whole request, or all of a
-    /// transaction. Nothing else goes into the batch before that is taken out.
+    /// Adds a part of another server's journal as it came: a whole request, or a whole transaction. After it, `database` is
+    /// selected. The batch is taken before anything else is added to it.
     pub fn foreign(&mut self, database: u32, bytes: &[u8], is_for_replicas: bool) {
         debug_assert!(self.effects == 0 && (self.is_foreign || self.bytes.is_empty()), "one server's effects alone");
         self.is_foreign = true;
@@ -128,7 +129,7 @@ impl Batch {
         }
     }
 
-    /// Puts MULTI in front of the open piece before its second effect.
+    /// Puts MULTI before the open piece when its second effect is added.
     fn frame(&mut self) {
         if self.effects == 2 {
             self.bytes.splice(self.open_at..self.open_at, MULTI.iter().copied());
@@ -169,7 +170,7 @@ impl Batch {
             self.bytes.extend_from_slice(EXEC);
         }
         if self.effects_for_replicas != 0 && self.effects_for_replicas == self.effects {
-            // Nor does a log have the frame.
+            // All effects are for replicas alone, so the AOF does not get MULTI and EXEC either.
             self.for_replicas.truncate(self.for_replicas.len() - self.effects);
             self.for_replicas.push(self.open_at..self.bytes.len());
         }
@@ -179,7 +180,7 @@ impl Batch {
         self.open_at = self.bytes.len();
     }
 
-    /// Drops the open piece: effects without an end, because the thread fails or the server ends.
+    /// Drops the open piece, which will not be completed, because the thread fails or the server ends.
     pub fn drop_open(&mut self) {
         self.bytes.truncate(self.open_at);
         let kept = self.for_replicas.len() - std::mem::take(&mut self.effects_for_replicas);
@@ -187,12 +188,12 @@ impl Batch {
         if std::mem::take(&mut self.effects) != 0
             && let Some((first, last)) = &mut self.databases
         {
-            // A SELECT in front of the piece stays; those inside are gone.
+            // A SELECT before the piece stays; those within it are gone.
             *last = if self.open_database == FIRST_DATABASE { *first } else { self.open_database };
         }
     }
 
-    /// Takes out the contents, all of them sealed; none if the batch is empty.
+    /// Takes the contents, all of them sealed; returns None if the batch is empty.
     pub fn take(&mut self) -> Option<TakenBatch<'_>> {
         debug_assert!(self.effects == 0, "every piece is whole");
         self.open_at = 0;
@@ -205,7 +206,7 @@ impl Batch {
         Some(TakenBatch { bytes: &mut self.bytes, count, databases, for_replicas: &mut self.for_replicas, is_foreign })
     }
 
-    /// Gives its room away.
+    /// Returns the buffer, to be used again.
     pub fn into_room(self) -> Vec<u8> {
         self.bytes
     }
@@ -227,7 +228,7 @@ mod tests {
         batch.effect(database, 1).bulk(word.as_bytes());
     }
 
-    /// Returns the words of a batch, and the database that it begins with.
+    /// Returns the words of a batch, and the database of its first effect.
     fn words(batch: &mut Batch) -> (Vec<String>, u32) {
         let pieces = batch.take().expect("something is in it");
         let text = String::from_utf8(std::mem::take(pieces.bytes)).expect("text");

@@ -1,29 +1,29 @@
-//! The unread bytes of the journal: a row of chunks behind each other.
+//! The kept bytes of the journal, as a sequence of chunks.
 //!
-//! Only the last chunk grows. A reader that wants to read it has it sealed, and from then on any number of readers may share
-//! it: nothing is copied for a reader. A chunk goes when all have read it; a reader that still holds a reference keeps its
-//! bytes alive. An AOF that is written behind each command has small chunks sealed, and most of these go at once; chunks that
-//! another reader still needs are joined once no reader holds them, so that bytes that are kept for long take little more
-//! than their own size. Not for several threads: the journal's lock guards it.
+//! Only the last chunk grows. If a reader wants to read it, it is sealed, and from then on any number of readers may share
+//! it: nothing is copied for a reader. A chunk is released when all readers have read it; a reader that still holds a
+//! reference keeps its bytes alive. If the AOF is written after each command, small chunks are sealed, and most of them are
+//! released at once. Chunks that another reader still needs are joined once no reader holds them, so that bytes that are kept
+//! for long take little more memory than their own size. The journal's lock guards the chunks.
 //!
-//! Some bytes are for replicas alone. They stand among the others, and their ranges are kept beside them: a reader for an AOF
-//! is given the rest, a reader for a replica everything.
+//! Some bytes are for replicas alone. They stand among the others, and their ranges are kept separately: a reader for an AOF
+//! gets the other bytes, a reader for a replica all bytes.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Behind so many bytes a chunk is sealed.
+/// The size at which a chunk is sealed, in bytes.
 const CHUNK_BYTES: usize = 64 << 10;
-/// The least room of a new chunk.
+/// The least capacity of a new chunk.
 const CHUNK_BYTES_MIN: usize = 512;
-/// Up to so many bytes are copied to the chunk before them when they are sealed.
+/// The size up to which a chunk is joined to the one before it when it is sealed.
 const JOINED_BYTES_MAX: usize = CHUNK_BYTES / 4;
 
 /// Bytes that do not change as long as a reader holds them.
 #[derive(Debug)]
 pub struct Chunk {
-    /// The offset of the first one.
+    /// The offset of the first byte.
     start: u64,
     bytes: Vec<u8>,
 }
@@ -52,7 +52,7 @@ pub struct Chunks {
     end: u64,
     /// The ranges of bytes that are for replicas alone, in order, none touching the next.
     for_replicas: VecDeque<Range<u64>>,
-    /// Room of the sealed ones.
+    /// The memory of the sealed chunks, in bytes.
     sealed_bytes: usize,
     /// The size of the last sealed chunk, which is the expected size of the next one.
     usual_bytes: usize,
@@ -64,12 +64,12 @@ impl Chunks {
         self.end
     }
 
-    /// Bytes of memory that are held.
+    /// Returns the memory of all chunks, in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.sealed_bytes + self.last.capacity()
     }
 
-    /// Goes on at an offset. Nothing is held.
+    /// Continues at an offset. No bytes are kept.
     pub fn set_end(&mut self, end: u64) {
         debug_assert!(self.sealed.is_empty() && self.last.is_empty(), "nobody reads");
         self.end = end;
@@ -88,7 +88,7 @@ impl Chunks {
         self.end += bytes.len() as u64;
     }
 
-    /// Adds bytes to the end. Many are taken over as they are, and `bytes` is left empty in any case.
+    /// Adds bytes to the end, and empties `bytes`. If they are many, the buffer itself is taken over.
     pub fn push_all(&mut self, bytes: &mut Vec<u8>) {
         if bytes.len() < CHUNK_BYTES {
             self.push(bytes);
@@ -101,7 +101,7 @@ impl Chunks {
         }
     }
 
-    /// Says that the bytes from an offset on, which are there, are for replicas alone. It lies behind all that this was said of.
+    /// Marks a range of existing bytes as being for replicas alone. It lies behind all ranges that were marked before.
     pub fn mark_for_replicas(&mut self, range: Range<u64>) {
         match self.for_replicas.back_mut() {
             Some(last) if last.end == range.start => last.end = range.end,
@@ -109,7 +109,7 @@ impl Chunks {
         }
     }
 
-    /// Seals the chunk that grows: its bytes change no more.
+    /// Seals the growing chunk: its bytes change no more.
     fn seal(&mut self) {
         if self.last.is_empty() {
             return;
@@ -126,8 +126,8 @@ impl Chunks {
         self.sealed.push_back(Arc::new(Chunk { start: self.end - bytes.len() as u64, bytes }));
     }
 
-    /// Moves the bytes of the chunk that grows to the chunk before it, if they are few and no reader holds that chunk.
-    /// Returns whether it did.
+    /// Moves the bytes of the growing chunk to the chunk before it, if they are few and no reader holds that chunk. Returns
+    /// whether it did.
     fn join(&mut self) -> bool {
         let Some(before) = self.sealed.back_mut().and_then(Arc::get_mut) else { return false };
         let bytes = &mut before.bytes;
@@ -165,7 +165,7 @@ impl Chunks {
         (parts, at)
     }
 
-    /// Adds the bytes of a part that are not for replicas alone: where some are, a copy of the others.
+    /// Adds a part of a chunk without the bytes that are for replicas alone. If it has such bytes, the others are copied.
     fn add_part(&self, parts: &mut Vec<Part>, chunk: &Arc<Chunk>, range: Range<usize>) {
         let (start, end) = (chunk.start + range.start as u64, chunk.start + range.end as u64);
         let first = self.for_replicas.partition_point(|marked| marked.end <= start);
@@ -188,7 +188,7 @@ impl Chunks {
         }
     }
 
-    /// Appends up to `bytes_max` bytes from an offset on, whomever they are for. Nothing is sealed.
+    /// Appends up to `bytes_max` bytes from an offset on, including those for replicas alone. Nothing is sealed.
     pub fn copy(&self, offset: u64, bytes_max: usize, into: &mut Vec<u8>) {
         let first = self.sealed.partition_point(|chunk| chunk.end() <= offset);
         let (mut at, mut left) = (offset, bytes_max);
@@ -205,7 +205,7 @@ impl Chunks {
         }
     }
 
-    /// Releases the chunks before an offset; `freed` receives those that may have to be freed, which takes time.
+    /// Releases the chunks before an offset; `freed` receives those that the caller has to free, which takes time.
     pub fn free_before(&mut self, offset: u64, freed: &mut Vec<Arc<Chunk>>) {
         while let Some(chunk) = self.sealed.pop_front_if(|chunk| chunk.end() <= offset) {
             self.sealed_bytes -= chunk.bytes.capacity();

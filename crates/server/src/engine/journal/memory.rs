@@ -1,14 +1,14 @@
 //! The journal's memory, by the readers that need it.
 
-/// Where the journal's memory goes, in bytes.
+/// The use of the journal's memory, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct JournalMemory {
-    /// All of it, the room in its chunks that nothing fills included.
+    /// All memory, including unused room in chunks.
     pub held: u64,
-    /// The backlog, to which replicas can come back, bounded by `repl-backlog-size`.
+    /// The backlog, from which replicas can continue, bounded by `repl-backlog-size`.
     pub backlog: u64,
-    /// The bytes before the backlog that the AOF's file, or another reader, has still to take.
+    /// The bytes before the backlog that the AOF's file, or another reader, has still to read.
     pub for_log: u64,
-    /// The bytes before all these that slow replicas have still to be sent.
+    /// The bytes before those, which are kept because slow replicas have still to be sent them.
     pub for_replicas: u64,
 }

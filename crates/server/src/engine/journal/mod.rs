@@ -1,16 +1,18 @@
-//! The one ordered log of effects.
+//! The journal: the one ordered sequence of effects.
 //!
-//! Every write appends its *effects*, never its request: expiry is a DEL, a relative time is absolute, a random choice is its
-//! result. An effect is a request in RESP form, so a reader needs nothing but an engine to replay it.
+//! Every write appends its *effects*, never its request: an expired key is a DEL, a relative time is recorded as an absolute
+//! one, a random choice as its result. An effect is a request in RESP form, so a reader needs nothing but an engine to replay
+//! it.
 //!
 //! The effects of one command, transaction or script are one piece. They are gathered in a [`Batch`], which a thread's
-//! [`Recorder`] keeps beside its locks: no thread gives a shard back without appending the effects recorded under it, so two
+//! [`Recorder`] keeps with its locks: no thread gives a shard back without appending the effects recorded under it, so two
 //! effects on one key stand in the order in which they happened. The [`Journal`] keeps pieces in `chunks`, which its
-//! [`Reader`]s share and which go when all have read them. Without readers a write costs one relaxed load. Replicas are sent
-//! the journal as it is ([`ReplicaCursor`]); bytes that stand in it for them alone, such as messages, are in no AOF.
+//! [`Reader`]s share and which are released when all readers have read them. Without readers a write costs one relaxed load.
+//! Replicas are sent the journal as it is ([`ReplicaCursor`]); bytes that stand in it for replicas alone, such as messages,
+//! are in no AOF.
 //!
-//! For replicas the journal is a stream: from the first of them on a stretch of it is kept behind its end as the backlog, so
-//! that a replica with a cut connection can go on, and each follows at its own place. No writer waits for a replica.
+//! For replicas the journal is a stream. From the first replica on, the last stretch of it is kept as the backlog, so that a
+//! replica whose connection was cut can continue, and each replica reads at its own position. No writer waits for a replica.
 
 mod batch;
 mod chunks;
@@ -38,30 +40,30 @@ pub use offsets::ShardOffsets;
 pub use reader::{Reader, ReplicaCursor, Slices};
 pub use recorder::{BatchBuffer, Recorder};
 
-/// The log of effects; one an engine.
+/// The journal of an engine.
 #[derive(Debug)]
 pub struct Journal {
     readers: AtomicUsize,
-    /// A reader exists, and the effects of this server's own clients belong into the journal.
+    /// A reader exists, and the effects of this server's own clients are appended to the journal.
     wants_effects: AtomicBool,
     bytes_max: AtomicUsize,
-    /// The slowest reader has more before it than `bytes_max`.
+    /// The slowest reader has more than `bytes_max` still to read.
     is_full: AtomicBool,
     /// The offset one past the newest byte.
     end: AtomicU64,
-    /// How many pieces were appended.
+    /// The number of appended pieces.
     pieces: AtomicU64,
     written: AtomicU64,
     synced: AtomicU64,
     kept: Mutex<Retained>,
     grown: Condvar,
-    /// Whether it is kept for replicas.
+    /// The journal is kept for replicas.
     is_streamed: AtomicBool,
-    /// Whether an owner of replicas waits for a letter.
+    /// The owner of a replica's connection waits for a letter.
     is_awaited: AtomicBool,
 }
 
-/// The size of the backlog.
+/// The extent of the backlog.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BacklogSize {
     /// The offset of the first byte.
@@ -71,7 +73,7 @@ pub struct BacklogSize {
 }
 
 impl Journal {
-    /// Creates an empty journal, which is full from `bytes_max` unread bytes on.
+    /// Makes an empty journal, which is full at `bytes_max` unread bytes.
     pub fn new(bytes_max: usize) -> Self {
         Self {
             readers: AtomicUsize::new(0),
@@ -89,13 +91,14 @@ impl Journal {
         }
     }
 
-    /// Changes the bound.
+    /// Changes the number of unread bytes at which the journal is full.
     pub fn set_bytes_max(&self, bytes_max: usize) {
         self.bytes_max.store(bytes_max, Ordering::Relaxed);
         self.note_fullness(&self.kept.lock());
     }
 
-    /// Continues the journal at the end of an AOF that has been loaded, up to which all is safe. There is no reader yet.
+    /// Continues the journal at the end of an AOF that has been loaded; all before it counts as durable. There is no reader
+    /// yet.
     pub fn set_end(&self, offset: u64) {
         self.kept.lock().chunks.set_end(offset);
         for position in [&self.end, &self.written, &self.synced] {
@@ -103,9 +106,8 @@ impl Journal {
         }
     }
 
-    /// Continues the journal at an offset, unless it is further already. There is no reader yet, and a caller that does this
-    /// while clients are served holds the locks of all shards. A copy of another server's journal keeps that server's
-    /// offsets.
+    /// Continues the journal at an offset, unless it is beyond that already. There is no reader yet. If clients are being
+    /// served, the caller holds the locks of all shards. A copy of another server's journal keeps that server's offsets.
     pub fn skip_to(&self, offset: u64) {
         if self.end() < offset && self.copied_database().is_none() {
             self.set_end(offset);
@@ -128,19 +130,19 @@ impl Journal {
     /// server's own again. All shards are locked, or no client is served yet.
     pub fn set_copy(&self, is_copy: bool) {
         let mut kept = self.kept.lock();
-        // A server that writes its own journal next selects a database first.
+        // The next effect of the server's own journal gets a SELECT before it.
         (kept.is_copy, kept.database) = (is_copy, None);
         self.note_readers(&kept);
     }
 
-    /// Continues the journal as a copy of another server's from this offset on, where this database is selected. Nothing from
-    /// before is kept. All shards are locked, and no AOF is open.
+    /// Continues the journal as a copy of another server's from this offset on, at which `database` is selected. Earlier
+    /// bytes are dropped. All shards are locked, and no AOF is open.
     pub fn begin_copy(&self, offset: u64, database: u32) {
         let mut kept = self.kept.lock();
         (kept.is_copy, kept.database) = (true, Some(database));
         kept.chunks = Chunks::default();
         kept.chunks.set_end(offset);
-        // A reader of the old journal for a replica learns of this when it looks.
+        // A replica's reader of the old journal notices this at its next read.
         kept.readers.clear();
         if let Some(backlog) = &mut kept.backlog {
             backlog.begins = offset;
@@ -151,21 +153,21 @@ impl Journal {
         self.note_readers(&kept);
     }
 
-    /// Returns the database that is selected at the end of a copy of another server's journal; none where the journal is this
+    /// Returns the database that is selected at the end of a copy of another server's journal; None if the journal is this
     /// server's own, in which a new reader gets a SELECT first.
     pub fn copied_database(&self) -> Option<u32> {
         let kept = self.kept.lock();
         kept.is_copy.then_some(kept.database.unwrap_or(0))
     }
 
-    /// Returns the end, and the database that is selected there; 0 where the journal goes on with a SELECT anyway.
+    /// Returns the end offset, and the database that is selected there; 0 if the next piece begins with a SELECT anyway.
     pub fn position(&self) -> (u64, u32) {
         let kept = self.kept.lock();
         (kept.chunks.end(), kept.database.unwrap_or(0))
     }
 
-    /// Returns whether the slowest reader has more than `journal-max-bytes` before it. Nothing is refused here or forgotten;
-    /// a writer is to wait before it writes more.
+    /// Returns whether the slowest reader has more than `journal-max-bytes` still to read. The journal itself refuses and
+    /// forgets nothing; a writer has to wait before it writes more.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Relaxed)
@@ -182,24 +184,24 @@ impl Journal {
         self.pieces.load(Ordering::Relaxed)
     }
 
-    /// Returns the offset up to which the file of the AOF has been given everything.
+    /// Returns the offset up to which the AOF's file has been written.
     #[inline]
     pub fn written(&self) -> u64 {
         self.written.load(Ordering::Acquire)
     }
 
-    /// Says that all before an offset is in the file; one that lies before an earlier one says nothing.
+    /// Notes that all before an offset is in the file. An offset before an earlier one is ignored.
     pub fn set_written(&self, offset: u64) {
         self.written.fetch_max(offset, Ordering::AcqRel);
     }
 
-    /// Returns the offset up to which the disk has everything.
+    /// Returns the offset up to which the AOF has been fsynced.
     #[inline]
     pub fn synced(&self) -> u64 {
         self.synced.load(Ordering::Acquire)
     }
 
-    /// Says that all before an offset is on the disk; one that lies before an earlier one says nothing.
+    /// Notes that all before an offset has been fsynced. An offset before an earlier one is ignored.
     pub fn set_synced(&self, offset: u64) {
         self.synced.fetch_max(offset, Ordering::AcqRel);
     }
@@ -216,27 +218,27 @@ impl Journal {
         JournalMemory { held, backlog, for_log, for_replicas }
     }
 
-    /// Makes the next piece begin with a SELECT, as the first piece of a new file must, and returns the offset at which it
-    /// will stand. A caller that does this for an instant holds the locks of all shards.
+    /// Makes the next piece begin with a SELECT, as the first piece of a new file must, and returns the offset at which that
+    /// piece will stand. If the offset has to be one instant of the data, the caller holds the locks of all shards.
     pub fn forget_database(&self) -> u64 {
         let mut kept = self.kept.lock();
         kept.begin_with_select();
         kept.chunks.end()
     }
 
-    /// Appends the pieces of a batch, if there is a reader, and empties it. Returns the offset behind them. The caller holds
-    /// the lock of every shard that they changed, and calls [`Journal::ring`] when it has given them back.
+    /// Appends the pieces of a batch, if there is a reader, and empties the batch. Returns the offset behind them. The caller
+    /// holds the lock of every shard that they changed, and calls [`Journal::ring`] when it has given these back.
     pub fn append(&self, batch: &mut Batch) -> u64 {
         let Some(pieces) = batch.take() else { return self.end() };
         let (mut freed, mut kept) = (Vec::new(), self.kept.lock());
-        // Of a copy each byte counts, read or not.
+        // In a copy, each byte counts for the offsets, read or not.
         let is_wanted = pieces.is_foreign == kept.is_copy || planted::has(Fault::OwnEffects);
         if !is_wanted || (kept.count() == 0 && !kept.is_copy) {
             pieces.bytes.clear();
             pieces.for_replicas.clear();
             return kept.chunks.end();
         }
-        // Messages are about no database, but as in Redis a stream does not begin with one before it has named a database.
+        // Messages concern no database, but as in Redis a stream names a database before its first message.
         let nothing_named = (!kept.is_copy && kept.database.is_none()).then_some((0, 0));
         if let Some((first, last)) = pieces.databases.or(nothing_named) {
             if !kept.is_copy && kept.database != Some(first) {
@@ -260,7 +262,7 @@ impl Journal {
         self.grow(&mut kept, &mut freed)
     }
 
-    /// Appends a request for replicas alone, if there may be any; the offset behind it.
+    /// Appends a request for replicas alone, if the journal is kept for replicas; returns the offset behind it.
     pub fn append_for_replicas(&self, request: &[u8]) -> u64 {
         let mut freed = Vec::new();
         let mut kept = self.kept.lock();
@@ -277,7 +279,7 @@ impl Journal {
         end
     }
 
-    /// Stores and returns the end of the journal. The caller drops the freed chunks, without the lock.
+    /// Updates and returns the end of the journal. The caller drops the freed chunks after it has released the lock.
     fn grow(&self, kept: &mut Retained, freed: &mut Vec<Arc<Chunk>>) -> u64 {
         let end = kept.chunks.end();
         self.end.store(end, Ordering::Release);
@@ -289,8 +291,8 @@ impl Journal {
         end
     }
 
-    /// Keeps a backlog of so many bytes for replicas from now on. A caller that does this for an instant holds the locks of
-    /// all shards. If there is a backlog already, its size changes.
+    /// Keeps a backlog of so many bytes for replicas from now on. If there is a backlog already, its size changes. If the
+    /// beginning has to be one instant of the data, the caller holds the locks of all shards.
     pub fn keep_backlog(&self, bytes_max: u64) {
         let mut freed = Vec::new();
         let mut kept = self.kept.lock();
@@ -300,14 +302,14 @@ impl Journal {
         self.free(&mut kept, &mut freed);
     }
 
-    /// Changes how much is kept for replicas, if anything is.
+    /// Changes the size of the backlog, if there is one.
     pub fn set_backlog_bytes(&self, bytes_max: u64) {
         if self.is_streamed() {
             self.keep_backlog(bytes_max);
         }
     }
 
-    /// Drops the backlog: a replica that comes back needs a full sync.
+    /// Drops the backlog: a replica that reconnects needs a full sync.
     pub fn drop_backlog(&self) {
         let mut freed = Vec::new();
         let mut kept = self.kept.lock();
@@ -316,20 +318,21 @@ impl Journal {
         self.free(&mut kept, &mut freed);
     }
 
-    /// Returns the size of the backlog; none where there is none.
+    /// Returns the extent of the backlog; None if there is none.
     pub fn backlog(&self) -> Option<BacklogSize> {
         let kept = self.kept.lock();
         let start = kept.backlog_start()?;
         Some(BacklogSize { start, len: kept.chunks.end() - start })
     }
 
-    /// Returns whether the journal is kept for replicas. Only then it is given bytes that no AOF needs.
+    /// Returns whether the journal is kept for replicas. Only then bytes for replicas alone are appended.
     #[inline]
     pub fn is_streamed(&self) -> bool {
         self.is_streamed.load(Ordering::Relaxed)
     }
 
-    /// Sends `owner` a letter when the journal goes beyond an offset. Returns true, and sends none, if it does already.
+    /// Has `owner` sent a letter when the journal grows beyond an offset. If it is beyond that already, returns true, and no
+    /// letter is sent.
     pub fn tell_when_grown(&self, offset: u64, owner: &Arc<Mailbox>) -> bool {
         let mut kept = self.kept.lock();
         if kept.chunks.end() > offset {
@@ -342,7 +345,7 @@ impl Journal {
         false
     }
 
-    /// Takes it back: the owner looks by itself.
+    /// Withdraws the request for a letter, because the owner checks by itself.
     pub fn forget_owner(&self, owner: &Arc<Mailbox>) {
         let mut kept = self.kept.lock();
         kept.owners.retain(|known| !Arc::ptr_eq(known, owner));
@@ -358,7 +361,7 @@ impl Journal {
         owners.iter().for_each(|owner| owner.post(Letter::Stream));
     }
 
-    /// Wakes readers that wait for something new. Costs two loads while none does.
+    /// Wakes readers that wait for new bytes. Costs two loads if none waits.
     #[inline]
     pub fn ring(&self) {
         self.grown.notify_all();
@@ -372,7 +375,7 @@ impl Journal {
         self.is_full.store(unread_bytes > self.bytes_max.load(Ordering::Relaxed) as u64, Ordering::Relaxed);
     }
 
-    /// Enters a reader that sees all from now on; its number, and the offset at which it begins.
+    /// Adds a reader that gets all from now on; returns its number, and the offset at which it begins.
     pub(super) fn enter(&self) -> (u64, u64) {
         let mut kept = self.kept.lock();
         let (reader, offset) = (kept.next_reader, kept.chunks.end());
@@ -383,11 +386,11 @@ impl Journal {
         (reader, offset)
     }
 
-    /// Enters a replica that goes on at an offset. Returns its number, if the bytes from there on are kept.
+    /// Adds a replica that continues at an offset. Returns its number if the bytes from there on are kept.
     pub(super) fn enter_follower(&self, offset: u64) -> Option<u64> {
         let mut kept = self.kept.lock();
         let reader = kept.next_reader;
-        // Where another replica has kept more than the backlog, this one may have it too.
+        // If more than the backlog is kept for another replica, this one may read that too.
         if offset < kept.backlog?.begins.max(kept.oldest()) || offset > kept.chunks.end() {
             return None;
         }
@@ -404,7 +407,7 @@ impl Journal {
         self.is_streamed.store(kept.backlog.is_some(), Ordering::Relaxed);
     }
 
-    /// Strikes out a reader.
+    /// Removes a reader.
     pub(super) fn leave(&self, reader: u64) {
         let mut freed = Vec::new();
         let mut kept = self.kept.lock();
@@ -423,7 +426,7 @@ impl Journal {
         self.free(&mut kept, &mut freed);
     }
 
-    /// Releases the bytes that all have read. The caller drops the freed chunks, without the lock.
+    /// Releases the bytes that all readers have read. The caller drops the freed chunks after it has released the lock.
     fn free(&self, kept: &mut Retained, freed: &mut Vec<Arc<Chunk>>) {
         let oldest = kept.oldest();
         kept.chunks.free_before(oldest, freed);
@@ -435,7 +438,7 @@ impl Journal {
         look(&mut self.kept.lock().chunks)
     }
 
-    /// Appends the bytes from an offset on to `into`, if the reader is still entered: the journal may have been replaced.
+    /// Appends the bytes from an offset on to `into`, unless the reader was removed because the journal has been replaced.
     pub(super) fn copy_for(&self, reader: u64, offset: u64, bytes_max: usize, into: &mut Vec<u8>) {
         let mut kept = self.kept.lock();
         if kept.reader_mut(reader).is_some() {
@@ -443,7 +446,7 @@ impl Journal {
         }
     }
 
-    /// Waits until there is something behind an offset, or until the timeout. Returns whether there is.
+    /// Waits until there are bytes behind an offset, or until the timeout. Returns whether there are.
     pub(super) fn wait_beyond(&self, offset: u64, timeout: Duration) -> bool {
         let mut kept = self.kept.lock();
         while kept.chunks.end() <= offset {

@@ -1,8 +1,8 @@
 //! Reading the journal.
 //!
-//! A [`Reader`] is one place in it. While a reader lives, effects are encoded and kept until it has gone past them; it never
-//! misses any, however slow it is ([`Journal::is_full`] says when writers should wait for it). It takes references to the
-//! journal's own chunks, without the bytes for replicas alone. One thread at a time.
+//! A [`Reader`] is a position in the journal. While a reader lives, effects are encoded and kept until it has read them; it
+//! never misses any, however slow it is ([`Journal::is_full`] says when writers should wait for it). It takes references to
+//! the journal's own chunks, without the bytes for replicas alone. One thread at a time.
 //!
 //! A [`ReplicaCursor`] reads for a replica: all bytes, and no writer waits for it.
 
@@ -13,10 +13,10 @@ use std::time::Duration;
 use super::Journal;
 use super::chunks::Part;
 
-/// Most parts that are taken at once; a system call takes 1,024.
+/// The most parts that are taken at once; a system call takes 1,024.
 const PARTS_MAX: usize = 512;
 
-/// One reader's place in the journal.
+/// A reader's position in the journal.
 #[derive(Debug)]
 pub struct Reader {
     journal: Arc<Journal>,
@@ -24,7 +24,7 @@ pub struct Reader {
     offset: u64,
 }
 
-/// Bytes of the journal in order, which stay as long as this does.
+/// Bytes of the journal in order, which stay alive as long as this value.
 #[derive(Debug)]
 pub struct Slices {
     offset: u64,
@@ -32,7 +32,7 @@ pub struct Slices {
     parts: Vec<Part>,
 }
 
-/// One replica's place in the journal.
+/// A replica's position in the journal.
 #[derive(Debug)]
 pub struct ReplicaCursor {
     journal: Arc<Journal>,
@@ -41,16 +41,17 @@ pub struct ReplicaCursor {
 }
 
 impl Journal {
-    /// Creates a reader that sees every piece from now on; the first one begins with a SELECT. A caller that takes a copy of
-    /// the data to begin with subscribes while it holds the locks of all shards, at the instant of the copy, and not inside a
-    /// transaction or a script: a reader that entered amid the piece that is being gathered would get it whole, or none of it
-    /// if there is no other reader.
+    /// Makes a reader that gets every piece from now on; the first one begins with a SELECT. A caller that also takes a copy
+    /// of the data subscribes while it holds the locks of all shards, at the instant of the copy, and not inside a
+    /// transaction or a script. If a reader began while a piece is being gathered, it would get the whole piece, or none of
+    /// it if there is no other reader.
     pub fn subscribe(self: &Arc<Self>) -> Reader {
         let (number, offset) = self.enter();
         Reader { journal: Arc::clone(self), number, offset }
     }
 
-    /// Reads for a replica from an offset on; none where the bytes behind it are not kept, or there is no such offset yet.
+    /// Reads for a replica from an offset on. Returns None if the bytes behind it are not kept, or if the offset lies beyond
+    /// the end.
     pub fn follow(self: &Arc<Self>, offset: u64) -> Option<ReplicaCursor> {
         let number = self.enter_follower(offset)?;
         Some(ReplicaCursor { journal: Arc::clone(self), number, offset })
@@ -63,7 +64,7 @@ impl ReplicaCursor {
         self.offset
     }
 
-    /// Appends the next bytes, up to so many and not beyond an offset of the journal, and returns their number. They are not
+    /// Appends the next bytes, at most `bytes_max` and not beyond the offset `end`, and returns their number. They are not
     /// kept for this replica any longer.
     pub fn read(&mut self, end: u64, bytes_max: usize, into: &mut Vec<u8>) -> usize {
         let count = self.copy(end, bytes_max, into);
@@ -71,7 +72,7 @@ impl ReplicaCursor {
         count
     }
 
-    /// Copies the bytes as [`ReplicaCursor::read`] does, but they are kept until the replica has gone past them.
+    /// Copies bytes as [`ReplicaCursor::read`] does, but they are kept until the cursor is advanced.
     pub fn copy(&self, end: u64, bytes_max: usize, into: &mut Vec<u8>) -> usize {
         let bytes_max = bytes_max.min(usize::try_from(end.saturating_sub(self.offset)).unwrap_or(usize::MAX));
         let before = into.len();
@@ -79,7 +80,7 @@ impl ReplicaCursor {
         into.len() - before
     }
 
-    /// Goes past so many bytes, which were copied.
+    /// Advances the cursor by so many bytes, which were copied.
     pub fn advance(&mut self, count: usize) {
         if count != 0 {
             self.offset += count as u64;
@@ -95,40 +96,40 @@ impl Drop for ReplicaCursor {
 }
 
 impl Reader {
-    /// Returns the offset of the next byte that this reader will see.
+    /// Returns the offset of the next byte that this reader will get.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Returns the next bytes, up to so many, but at least one if there is any. The same bytes come again until the reader
-    /// has gone past them.
+    /// Returns the next bytes, at most `bytes_max`, but at least one if there is any. The same bytes are returned again until
+    /// the reader is advanced.
     pub fn take(&self, bytes_max: usize) -> Slices {
         self.take_from(self.offset, bytes_max)
     }
 
-    /// Returns bytes as [`Reader::take`] does, from an offset on that lies ahead.
+    /// Returns bytes as [`Reader::take`] does, from a later offset on.
     pub fn take_from(&self, offset: u64, bytes_max: usize) -> Slices {
         let offset = offset.max(self.offset);
         let (parts, end) = self.journal.look(|chunks| chunks.from(offset, bytes_max, PARTS_MAX));
         Slices { offset, end, parts }
     }
 
-    /// Goes past so many bytes, which are not kept for this reader any longer.
+    /// Advances the reader by so many bytes, which are not kept for it any longer.
     ///
     /// # Panics
-    /// When there are not so many.
+    /// If there are fewer bytes.
     pub fn advance(&mut self, bytes: u64) {
         assert!(self.offset + bytes <= self.journal.end(), "a reader goes past what is there");
         self.offset += bytes;
         self.journal.advance(self.number, self.offset);
     }
 
-    /// Waits until there is something to take, or until the timeout. Returns whether there is.
+    /// Waits until there are bytes to take, or until the timeout. Returns whether there are.
     pub fn wait(&self, timeout: Duration) -> bool {
         self.journal.wait_beyond(self.offset, timeout)
     }
 
-    /// Moves all that there is to the end of `into`.
+    /// Moves all available bytes to the end of `into`.
     pub fn read(&mut self, into: &mut Vec<u8>) {
         loop {
             let slices = self.take(usize::MAX);
@@ -153,7 +154,8 @@ impl Slices {
         self.offset
     }
 
-    /// Bytes of the journal that these stand for; they are fewer where some are for replicas alone.
+    /// Returns the length of the range of the journal that these bytes come from. Bytes for replicas alone are left out, so
+    /// there may be fewer.
     pub fn len(&self) -> u64 {
         self.end - self.offset
     }

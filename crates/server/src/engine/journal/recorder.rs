@@ -1,10 +1,10 @@
 //! The access of one thread to the journal: effects that were recorded under its locks are appended before the locks are
 //! given back.
 //!
-//! A recorder also knows the offset up to which the journal must be written for all that its thread has seen to be safe
-//! ([`Recorder::shown_offset`]): a thread that gives back a shard has seen the last piece about it. Without readers of the
-//! journal, giving back costs two loads. A recorder lives while its thread executes the requests that arrived together; one
-//! thread.
+//! A recorder also knows the offset up to which the journal has to be durable so that all that its thread has seen is
+//! ([`Recorder::shown_offset`]): a thread that gives back a shard has seen the last piece that concerns it. If the journal
+//! has no readers, giving a shard back costs two loads. A recorder lives while its thread executes the requests that arrived
+//! together; one thread.
 
 use std::cell::Cell;
 
@@ -14,10 +14,10 @@ use super::Journal;
 use super::batch::Batch;
 use super::offsets::ShardOffsets;
 
-/// From so many bytes on a batch is appended although locks are still held.
+/// The size from which on a batch is appended although locks are still held.
 const BATCH_BYTES_MAX: usize = 64 << 10;
 
-/// The memory of a thread's batches, used again and again.
+/// The buffer of a thread's batches, used again and again.
 #[derive(Default)]
 pub struct BatchBuffer(Cell<Vec<u8>>);
 
@@ -34,23 +34,23 @@ pub struct Recorder<'s> {
     offsets: &'s ShardOffsets,
     batch_buffer: &'s BatchBuffer,
     batch: Batch,
-    /// Whether the effects of the transaction or script that runs are wanted; none while none runs.
+    /// During a transaction or script: whether its effects are recorded. None outside.
     transaction: Option<bool>,
-    /// Effects are not wanted, in a transaction or outside.
+    /// Effects are not recorded, in a transaction or outside.
     is_mute: bool,
-    /// The running command has recorded its effect in its own words, or wants none recorded.
+    /// The running command has recorded its effect itself, or wants none recorded.
     is_recorded: bool,
     /// A script has asked that the effects of its commands are not recorded (`redis.set_repl`).
     is_suppressed: bool,
-    /// The offset behind the pieces appended since shards were given back; 0 when there are none.
+    /// The offset behind the pieces that were appended since shards were given back; 0 if there are none.
     appended_offset: u64,
     shown_offset: u64,
-    /// How many pieces were ended.
+    /// The number of pieces that were ended.
     pieces: u64,
 }
 
 impl<'s> Recorder<'s> {
-    /// Creates an empty recorder.
+    /// Makes an empty recorder.
     pub fn new(journal: &'s Journal, offsets: &'s ShardOffsets, batch_buffer: &'s BatchBuffer) -> Self {
         let batch = Batch::default();
         Self {
@@ -68,21 +68,21 @@ impl<'s> Recorder<'s> {
         }
     }
 
-    /// Returns whether effects are wanted at all. A reader that begins while a transaction runs sees none of it, never the
-    /// second half.
+    /// Returns whether effects are recorded at all. A reader that begins while a transaction runs gets none of it, never only
+    /// its second half.
     #[inline]
     pub fn is_recording(&self) -> bool {
         self.transaction.unwrap_or_else(|| self.journal.wants_effects())
     }
 
-    /// Adds an effect on `database` of so many words, which the caller writes as bulk strings. Effects are wanted.
+    /// Adds an effect on `database` with so many arguments, which the caller writes as bulk strings. Effects are recorded.
     #[inline]
     pub fn effect(&mut self, database: u32, words: usize) -> Writer<'_> {
         self.make_room();
         self.batch.effect(database, words)
     }
 
-    /// Adds an effect on `database` that is in the journal's form already. Effects are wanted.
+    /// Adds an effect on `database` that is in the journal's form already. Effects are recorded.
     #[inline]
     pub fn verbatim(&mut self, database: u32, request: &[u8]) {
         self.make_room();
@@ -95,13 +95,13 @@ impl<'s> Recorder<'s> {
         self.is_recorded = false;
     }
 
-    /// Returns whether the running command has left the record to its request.
+    /// Returns whether the running command has not recorded its effect, so that its request is the record.
     #[inline]
     pub fn needs_request(&self) -> bool {
         !self.is_recorded && self.is_recording()
     }
 
-    /// Notes that the running command records its effect itself; returns whether that is wanted.
+    /// Notes that the running command records its effect itself; returns whether effects are recorded.
     #[inline]
     pub fn begin_record(&mut self) -> bool {
         self.is_recorded = true;
@@ -118,7 +118,7 @@ impl<'s> Recorder<'s> {
         self.is_suppressed = !is_kept;
     }
 
-    /// Sends replicas a request of so many words, which changes no data and is in no AOF.
+    /// Sends replicas a request with so many arguments, which changes no data and is in no AOF.
     pub fn send_to_replicas<'w>(&mut self, request: impl Iterator<Item = &'w [u8]>, count: usize) {
         if self.is_suppressed || !self.journal.is_streamed() || !self.is_recording() {
             return;
@@ -131,8 +131,8 @@ impl<'s> Recorder<'s> {
         self.batch.for_replicas(&bytes);
     }
 
-    /// Adds a part of another server's journal, which has been applied under the locks that are held. Nothing else is
-    /// recorded: [`Recorder::mute`] was called before. Bytes that no AOF needs are for replicas alone.
+    /// Adds a part of another server's journal, which has been applied under the held locks. The recorder records nothing
+    /// else: [`Recorder::mute`] was called before. Bytes that no AOF needs are marked for replicas alone.
     pub fn foreign(&mut self, database: u32, bytes: &[u8], is_for_replicas: bool) {
         self.make_room();
         self.batch.foreign(database, bytes, is_for_replicas);
@@ -156,7 +156,7 @@ impl<'s> Recorder<'s> {
     }
 
     /// Ends the transaction. Its effects are one piece, or none if the server's end has cut it short (`is_cut`). The locks of
-    /// all that it changed are still held.
+    /// all changed shards are still held.
     pub fn end_transaction(&mut self, is_cut: bool) {
         if is_cut {
             self.batch.drop_open();
@@ -166,8 +166,8 @@ impl<'s> Recorder<'s> {
         self.transaction = self.is_mute.then_some(false);
     }
 
-    /// Appends the effects that the running transaction has recorded until now, as a piece of its own: the journal is about
-    /// to be another server's. All shards are locked.
+    /// Appends the effects that the running transaction has recorded so far, as a piece of its own, because the journal is
+    /// about to become a copy of another server's. All shards are locked.
     pub fn append_open(&mut self) {
         if self.batch.is_open() {
             self.seal();
@@ -177,7 +177,8 @@ impl<'s> Recorder<'s> {
         }
     }
 
-    /// Checks anew whether effects are wanted, amid the running transaction: the journal has changed its owner.
+    /// Determines anew, in the running transaction, whether effects are recorded, because the journal has become a copy or
+    /// this server's own.
     pub fn look_again(&mut self) {
         if self.transaction.is_some() && !self.is_mute {
             self.transaction = Some(self.journal.wants_effects());
@@ -190,7 +191,7 @@ impl<'s> Recorder<'s> {
         (self.is_mute, self.transaction) = (true, Some(false));
     }
 
-    /// Ends a piece: that of a command, if it is not part of a transaction.
+    /// Ends the piece of a command, unless the command is part of a transaction.
     #[inline]
     pub fn end_piece(&mut self) {
         if self.batch.is_open() && self.transaction.is_none() {
@@ -207,14 +208,14 @@ impl<'s> Recorder<'s> {
         }
     }
 
-    /// Returns whether [`Recorder::settle`] is to be called before locks are given back.
+    /// Returns whether [`Recorder::settle`] has to be called before locks are given back.
     #[inline]
     pub fn is_due(&self) -> bool {
         self.journal.is_read() || !self.batch.is_empty()
     }
 
-    /// Appends the effects that were recorded under the locks of these shards, which are all that are held and are about to
-    /// be given back. [`Recorder::ring`] is called behind that.
+    /// Appends the effects that were recorded under the locks of these shards. They are all the held ones, and are about to
+    /// be given back. The caller calls [`Recorder::ring`] after that.
     pub fn settle(&mut self, shards: impl Iterator<Item = usize>) {
         if std::thread::panicking() {
             self.batch.drop_open();
@@ -233,7 +234,7 @@ impl<'s> Recorder<'s> {
         }
     }
 
-    /// Notes that a shard was read. Its lock is still held, but it is none of the shards that [`Recorder::settle`] is given.
+    /// Notes that a shard was read. Its lock is still held, but it is none of those that are passed to [`Recorder::settle`].
     #[inline]
     pub fn show(&mut self, shard: usize) {
         if self.journal.is_read() {
@@ -241,7 +242,7 @@ impl<'s> Recorder<'s> {
         }
     }
 
-    /// Wakes the readers that wait for the appended pieces, without any lock.
+    /// Wakes the readers that wait for the appended pieces. No lock is held.
     #[inline]
     pub fn ring(&mut self) {
         if std::mem::take(&mut self.appended_offset) != 0 {
@@ -249,14 +250,14 @@ impl<'s> Recorder<'s> {
         }
     }
 
-    /// Returns how many pieces have been ended so far: a caller that sees another number behind a command knows that it has
-    /// changed something.
+    /// Returns how many pieces have been ended so far. If the number differs after a command, the command has changed
+    /// something.
     #[inline]
     pub fn pieces(&self) -> u64 {
         self.pieces
     }
 
-    /// Returns the offset up to which the journal shows all that was done and seen under the locks that have been given back.
+    /// Returns the offset of the journal behind all that was changed and seen under the locks that have been given back.
     pub fn shown_offset(&self) -> u64 {
         self.shown_offset
     }

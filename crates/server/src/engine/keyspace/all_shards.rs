@@ -4,7 +4,7 @@ use crate::engine::Engine;
 use crate::engine::journal::{BatchBuffer, Recorder};
 use crate::engine::keyspace::locks::Locks;
 
-/// Takes all shards, however long others have them; see `Locks::take_all_unless`.
+/// Locks all shards, however long other threads hold them; see `Locks::take_all_unless`.
 pub fn lock_all<'s>(engine: &'s Engine, batch_buffer: &'s BatchBuffer) -> Locks<'s> {
     let recorder = Recorder::new(&engine.journal, &engine.keyspace.offsets, batch_buffer);
     let mut locks = Locks::new(&engine.keyspace.store, &engine.keyspace.all_or_each, recorder);

@@ -1,18 +1,18 @@
 //! The best candidates for eviction: found by sampling, and kept between two evictions.
 //!
-//! A thread that evicts adds its samples and takes the best candidate. A candidate is a name only: the key may be gone by
-//! then, which the thread that takes it finds out.
+//! A thread that evicts adds its samples and takes the best candidate. A candidate is only a name: the key may have been
+//! removed since, which the thread finds out.
 
 use parking_lot::Mutex;
 
-/// A key that may go.
+/// A key that may be evicted.
 #[derive(Debug)]
 pub struct Candidate {
-    /// The higher, the sooner.
+    /// The score: the higher it is, the sooner the key is evicted.
     pub score: u64,
-    /// Its database.
+    /// The key's database.
     pub database: usize,
-    /// Its name.
+    /// The key's name.
     pub name: Box<[u8]>,
 }
 
@@ -20,7 +20,7 @@ pub struct Candidate {
 #[derive(Debug, Default)]
 pub struct Candidates(Mutex<Vec<Candidate>>);
 
-/// Candidates that are remembered.
+/// The most candidates that are remembered.
 const CANDIDATES_MAX: usize = 16;
 
 impl Candidates {
@@ -38,7 +38,7 @@ impl Candidates {
         candidates.drain(..excess);
     }
 
-    /// The best, which is forgotten.
+    /// Takes the best candidate out.
     pub fn take_best(&self) -> Option<Candidate> {
         self.0.lock().pop()
     }

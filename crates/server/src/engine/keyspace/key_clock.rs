@@ -10,29 +10,29 @@ use crate::config::{Config, Opt};
 use crate::host::clock::Instant;
 use crate::host::dice::Dice;
 
-/// A counter begins here, so that a new key is not the first to go.
+/// The initial value of a counter, so that a new key is not the first to be evicted.
 const FRESH_COUNT: u32 = 5;
 const CLOCK_MASK: u32 = 0xff_ffff;
 
-/// The clock of a key that is written now.
+/// Returns the access clock of a key that is written now.
 #[inline]
 pub fn fresh(config: &Config, now: Instant) -> u32 {
     if config.counts_uses() { minute(now) << 8 | FRESH_COUNT } else { second(now) }
 }
 
-/// Renews the clock of a key that is read now. The dice say whether a counter goes up.
+/// Renews the access clock of a key that is read now. The dice decide whether a counter rises.
 #[inline]
 pub fn touch((config, dice): (&Config, &Dice), entry: &EntryRef<'_>, now: Instant) {
     let old = entry.clock();
     let new = if config.counts_uses() { count_one_more((config, dice), old, now) } else { second(now) };
-    // A key that is read often is written once a second, and its cache line stays clean otherwise.
+    // An access time changes once a second only, so a key that is read often seldom dirties its cache line.
     if new != old {
         entry.touch(new);
     }
 }
 
-/// Returns the clock of a key with a value that is being replaced: a counter goes on, with one use more, and an access time
-/// becomes `fresh`. If the use `is_silent`, the clock stays as it was.
+/// Returns the access clock of a key with a value that is being replaced: a counter is kept and counts one use more, and an
+/// access time becomes `fresh`. If the use `is_silent`, the clock stays as it was.
 #[inline]
 pub fn replaced((config, dice): (&Config, &Dice), old: u32, fresh: u32, now: Instant, is_silent: bool) -> u32 {
     match config.counts_uses() {
@@ -42,7 +42,7 @@ pub fn replaced((config, dice): (&Config, &Dice), old: u32, fresh: u32, now: Ins
     }
 }
 
-/// Seconds since the last access, under an LRU policy.
+/// Returns the seconds since the last access, under an LRU policy.
 pub fn idle_s(clock: u32, now: Instant) -> u32 {
     second(now).wrapping_sub(clock) & CLOCK_MASK
 }
@@ -54,13 +54,14 @@ pub fn frequency(config: &Config, clock: u32, now: Instant) -> u32 {
     (clock & 0xff).saturating_sub(elapsed.checked_div(period).unwrap_or(0))
 }
 
-/// The clock of a key that was last used so long ago, under an LRU policy; under another it is as fresh.
+/// Returns the access clock of a key that was last used `idle_s` seconds ago, under an LRU policy; under another policy, that
+/// of a fresh key.
 pub fn idle_for(config: &Config, idle_s: i64, now: Instant) -> u32 {
     let is_lfu = config.counts_uses();
     if is_lfu { fresh(config, now) } else { second(now).wrapping_sub(idle_s as u32) & CLOCK_MASK }
 }
 
-/// The clock of a key that is used so often, under an LFU policy; under another it is as fresh.
+/// Returns the access clock of a key with this counter, under an LFU policy; under another policy, that of a fresh key.
 pub fn used(config: &Config, count: u32, now: Instant) -> u32 {
     if config.counts_uses() { minute(now) << 8 | count } else { fresh(config, now) }
 }

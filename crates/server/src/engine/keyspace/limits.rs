@@ -1,7 +1,7 @@
-//! The sizes at which small values become large ones, as the options say.
+//! The sizes at which values change from a small encoding to a large one, as the options say.
 //!
-//! They are read from the configuration when a value is about to change, so CONFIG SET holds from the next change of each
-//! value on.
+//! They are read from the configuration when a value is about to change, so after CONFIG SET they hold from the next change
+//! of each value on.
 
 use std::sync::atomic::Ordering;
 
@@ -11,7 +11,7 @@ use sleeve_store::{BlockLimits, ListLimit, MapLimits, ProducerLimits, SetLimits,
 use crate::config::Opt;
 use crate::engine::Engine;
 
-/// Of lists.
+/// Returns the limit of lists.
 #[inline]
 pub fn of_lists(engine: &Engine) -> ListLimit {
     let config = &engine.config;
@@ -23,14 +23,14 @@ pub fn of_lists(engine: &Engine) -> ListLimit {
     }
 }
 
-/// Of hashes.
+/// Returns the limits of hashes.
 #[inline]
 pub fn of_hashes(engine: &Engine) -> MapLimits {
     let number = |option| engine.config.number(option) as usize;
     MapLimits { entries_max: number(Opt::HashMaxListpackEntries), value_bytes_max: number(Opt::HashMaxListpackValue) }
 }
 
-/// Of sets.
+/// Returns the limits of sets.
 pub fn of_sets(engine: &Engine) -> SetLimits {
     let number = |option| usize::try_from(engine.config.number(option)).unwrap_or(0);
     SetLimits {
@@ -40,13 +40,13 @@ pub fn of_sets(engine: &Engine) -> SetLimits {
     }
 }
 
-/// Of sorted sets.
+/// Returns the limits of sorted sets.
 pub fn of_sorted_sets(engine: &Engine) -> SortedSetLimits {
     let number = |option| usize::try_from(engine.config.number(option)).unwrap_or(0);
     SortedSetLimits { entries_max: number(Opt::ZsetMaxListpackEntries), value_max: number(Opt::ZsetMaxListpackValue) }
 }
 
-/// Of the blocks of streams.
+/// Returns the limits of the blocks of streams.
 pub fn of_streams(engine: &Engine) -> BlockLimits {
     BlockLimits {
         bytes_max: engine.config.memory(Opt::StreamNodeMaxBytes) as usize,
@@ -62,7 +62,7 @@ pub fn of_producers(engine: &Engine) -> ProducerLimits {
     }
 }
 
-/// Returns all limits, for values that are read in Redis's format at this time.
+/// Returns all limits, for values in Redis's format that are read at this time.
 pub fn of_all(engine: &Engine, now_ms: i64) -> Limits {
     Limits {
         hash_key: engine.keyspace.store.hash_key(),

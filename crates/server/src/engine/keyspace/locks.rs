@@ -1,18 +1,19 @@
 //! The shard locks that the running command holds.
 //!
 //! A command holds the shards that its row's reach names: those of its keys, or all; or it takes one after the other. Inside
-//! EXEC everything that the queue needs is taken at once and nothing is added. Several locks are always taken together and in
+//! EXEC all shards that the queue needs are taken at once and none is added. Several locks are always taken together and in
 //! shard order, and a single one is released before another is taken, so no two threads can wait for each other.
 //!
-//! The holder of all shards may be a script that runs for long. A client that needs a shard then gets an error instead of
-//! waiting. A command that goes from shard to shard could not get that error on the way. So either one command has all
-//! shards, or any number of commands go from shard to shard ([`AllOrEach`]).
+//! A script that runs for long may hold all shards. A client that needs a shard then gets an error instead of waiting. A
+//! command that goes from shard to shard could not get that error in the middle. So either one command has all shards, or any
+//! number of commands go from shard to shard ([`AllOrEach`]).
 //!
-//! Changes that were recorded under locks go to the journal before the locks are released, and this is the only place that
-//! releases them ([`Recorder`]).
+//! Changes that were recorded under locks go to the journal before the locks are released, and only this module releases them
+//! ([`Recorder`]).
 //!
-//! A single lock is kept beyond its command until the next command of the batch wants another. With one shard, which is the
-//! number for one worker, a whole batch takes its lock once. Nothing is sent and nothing is waited for in that time.
+//! A single lock is kept after its command until the next command of the batch needs another shard. With one shard, which is
+//! the number for one worker, a whole batch takes its lock once. While a lock is kept in this way, nothing is sent and no
+//! thread waits.
 
 use std::slice;
 use std::sync::Arc;
@@ -35,13 +36,13 @@ pub struct Locks<'s> {
     pub recorder: Recorder<'s>,
 }
 
-/// The time that a thread that serves no client waits for all shards before others get a turn.
+/// The time that a thread which serves no client waits for all shards before it lets other threads have a turn.
 const OTHERS_WAIT_MAX: Duration = Duration::from_millis(5);
 
 /// A lock that is exclusive for the holder of all shards, and shared among commands that take one shard after the other.
 pub type AllOrEach = RwLock<()>;
 
-/// The part of [`AllOrEach`] that is held. The guards are held for their ends alone.
+/// The held part of [`AllOrEach`]. The guards are kept only to be dropped.
 enum OrderGuard<'s> {
     Neither,
     Each { _guard: RwLockReadGuard<'s, ()> },
@@ -51,17 +52,17 @@ enum OrderGuard<'s> {
 enum Held<'s> {
     Nothing,
     One(usize, ShardGuard<'s>),
-    /// Several shards, with the memory that is freed after they are unlocked: fields are dropped in their order.
+    /// Several shards, and the memory that is freed after they are unlocked: fields are dropped in their order.
     Several(Locked<'s>, Vec<Flushed>),
 }
 
 impl<'s> Locks<'s> {
-    /// Holds nothing.
+    /// Makes a value that holds no lock.
     pub fn new(store: &'s Store, all_or_each: &'s AllOrEach, recorder: Recorder<'s>) -> Self {
         Self { store, all_or_each, held: Held::Nothing, order: OrderGuard::Neither, recorder }
     }
 
-    /// Releases the held shards. The changes that were recorded under them are appended to the journal before that.
+    /// Releases the held shards, after the changes that were recorded under them have been appended to the journal.
     #[inline]
     fn give_back(&mut self) {
         if self.recorder.is_due() {
@@ -83,7 +84,7 @@ impl<'s> Locks<'s> {
     }
 
     /// Releases the held shards, and announces that single shards will be taken one after the other. Returns false if another
-    /// thread has all of them and does not release them in time.
+    /// thread has all shards and does not release them in time.
     pub fn begin_each_within(&mut self, timeout: Duration) -> bool {
         self.give_back();
         if !matches!(self.order, OrderGuard::Each { .. }) {
@@ -94,7 +95,7 @@ impl<'s> Locks<'s> {
         true
     }
 
-    /// Takes the one shard of a key, or keeps it if it is held alone.
+    /// Takes the shard of a key instead of the held ones, unless it is the only one held.
     #[inline]
     pub fn take_one(&mut self, hash: Hash) {
         let index = self.store.shard_of(hash);
@@ -104,8 +105,8 @@ impl<'s> Locks<'s> {
         }
     }
 
-    /// Takes the one shard of a key, or keeps it if it is held alone; false, and nothing is held, when it does not come
-    /// free in time.
+    /// Takes the shard of a key as [`Locks::take_one`] does. Returns false, with nothing held, if it does not become free in
+    /// time.
     #[inline]
     pub fn take_one_within(&mut self, hash: Hash, timeout: Duration) -> bool {
         let index = self.store.shard_of(hash);
@@ -117,7 +118,7 @@ impl<'s> Locks<'s> {
         true
     }
 
-    /// Takes those of these keys' shards that no other thread holds, instead of the held ones; a single held shard is kept.
+    /// Takes, instead of the held shards, those of these keys that no other thread holds; a single held shard is kept.
     pub fn take_free(&mut self, hashes: impl Iterator<Item = Hash>) {
         if self.store.shards() > 1 {
             self.give_back();
@@ -135,8 +136,8 @@ impl<'s> Locks<'s> {
         self.take_set_within(set, timeout)
     }
 
-    /// Takes all shards instead of the one that is held, as [`Locks::take_within`]; if several are, they must be all of
-    /// them.
+    /// Takes all shards instead of the held one, as [`Locks::take_within`] does; if several shards are held, they must be all
+    /// of them.
     pub fn take_all_within(&mut self, timeout: Duration) -> bool {
         if matches!(self.held, Held::Several(..)) {
             return true;
@@ -144,14 +145,14 @@ impl<'s> Locks<'s> {
         self.clear();
         let Some(guard) = self.all_or_each.try_write_for(timeout) else { return false };
         let is_taken = self.take_set_within(ShardSet::all(self.store.shards()), timeout);
-        // The holder of a shard may be waiting for its turn to go on to another.
+        // The holder of a shard may itself be waiting for its turn to go on to another shard.
         self.order = if is_taken { OrderGuard::All { _guard: guard } } else { OrderGuard::Neither };
         is_taken
     }
 
-    /// Takes all shards, however long others hold them, for a thread that serves no client in that time. While it waits,
-    /// commands wait for it, so it gives them a turn now and then. Returns false, with nothing held, as soon as `is_given_up`
-    /// returns true.
+    /// Takes all shards, however long other threads hold them, for a thread that serves no client in that time. While it
+    /// waits, commands wait for it, so it lets them have a turn now and then. Returns false, with nothing held, as soon as
+    /// `is_given_up` returns true.
     pub fn take_all_unless(&mut self, is_given_up: impl Fn() -> bool) -> bool {
         while !self.take_all_within(OTHERS_WAIT_MAX) {
             if is_given_up() {
@@ -172,11 +173,11 @@ impl<'s> Locks<'s> {
         true
     }
 
-    /// Takes the shards of these keys instead of the held one. While that is held no thread has all shards, and a thread that
-    /// is about to take them gives up its turn when one does not become free: so this waits for short commands only.
+    /// Takes the shards of these keys instead of the held one. While a shard is held no thread has all shards, and a thread
+    /// that is about to take all gives up its turn if a shard does not become free. So this waits for short commands only.
     pub fn take(&mut self, hashes: impl Iterator<Item = Hash>) {
         self.order = OrderGuard::Neither;
-        // Active expiry has a turn of its own around this.
+        // Active expiry holds this lock already.
         let guard = self.all_or_each.read_recursive();
         self.order = OrderGuard::Each { _guard: guard };
         self.give_back();
@@ -191,7 +192,7 @@ impl<'s> Locks<'s> {
         self.held(hash).is_some()
     }
 
-    /// The shard of a key, if it is held.
+    /// Returns the shard of a key, if it is held.
     #[inline]
     pub fn held(&self, hash: Hash) -> Option<&Shard> {
         let wanted = self.store.shard_of(hash);
@@ -202,8 +203,8 @@ impl<'s> Locks<'s> {
         }
     }
 
-    /// Calls `show` for those of these keys that are in held shards, with the shard: once for all keys if there is only one
-    /// shard.
+    /// Calls `show` with each held shard and those of these keys that are in it. If the store has only one shard, calls it
+    /// once with all keys.
     #[inline]
     pub fn show_held(&self, keys: &[Hash], mut show: impl FnMut(&Shard, &[Hash])) {
         match &self.held {
@@ -218,7 +219,7 @@ impl<'s> Locks<'s> {
         matches!(self.held, Held::Nothing)
     }
 
-    /// Ends a command: a single lock stays, because the next command of the batch often wants the same one.
+    /// Ends a command: a single lock is kept, because the next command of the batch often needs the same one.
     #[inline]
     pub fn end_command(&mut self) {
         if !matches!(self.held, Held::One(..)) {
@@ -226,12 +227,12 @@ impl<'s> Locks<'s> {
         }
     }
 
-    /// Unlocks the held shards. If taking shards one after the other was begun, that goes on.
+    /// Unlocks the held shards. If the command takes single shards one after the other, it may take the next.
     pub fn unlock(&mut self) {
         self.give_back();
     }
 
-    /// Unlocks everything.
+    /// Unlocks all shards, and ends the taking of single ones.
     #[inline]
     pub fn clear(&mut self) {
         self.give_back();
@@ -249,10 +250,10 @@ impl<'s> Locks<'s> {
         }
     }
 
-    /// The locked shard of a key.
+    /// Returns the locked shard of a key.
     ///
     /// # Panics
-    /// When the shard is not held: the command's row in the table does not name this key.
+    /// If the shard is not held: the command's row in the table does not name this key.
     #[inline]
     pub fn shard(&mut self, hash: Hash) -> &mut Shard {
         self.shard_and_recorder(hash).0
@@ -286,7 +287,7 @@ impl<'s> Locks<'s> {
         }
     }
 
-    /// Runs `f` on one shard, taking its lock for that long when no locks are held.
+    /// Runs `f` on one shard. If no locks are held, takes its lock for that long.
     pub fn with<T>(&mut self, index: usize, f: impl FnOnce(&mut Shard) -> T) -> T {
         match &mut self.held {
             Held::Nothing => {
@@ -309,10 +310,10 @@ impl<'s> Locks<'s> {
     /// Begins a snapshot of this instant. All shards are held.
     ///
     /// # Errors
-    /// The snapshot before it has not ended.
+    /// The previous snapshot has not ended.
     ///
     /// # Panics
-    /// When not all shards are held.
+    /// If not all shards are held.
     pub fn begin_snapshot(&mut self, waiting: Arc<Waiting>) -> Result<Snapshot, Unfinished> {
         match &mut self.held {
             Held::Several(locked, _) => Snapshot::begin(self.store, locked, waiting),
@@ -323,7 +324,7 @@ impl<'s> Locks<'s> {
     /// Exchanges all contents with another store.
     ///
     /// # Panics
-    /// When not all shards are held, or the other store is no sibling.
+    /// If not all shards are held, or if the stores are not made from the same options.
     pub fn exchange(&mut self, other: &Store) {
         match &mut self.held {
             Held::Several(locked, _) => self.store.exchange(locked, other),
@@ -331,7 +332,7 @@ impl<'s> Locks<'s> {
         }
     }
 
-    /// Takes over the memory that a flush has taken out and frees it as soon as all locks are released.
+    /// Takes over the memory that a flush has removed, and frees it as soon as all locks are released.
     pub fn free_when_unlocked(&mut self, mut flushed: Vec<Flushed>) {
         if let Held::Several(_, garbage) = &mut self.held {
             garbage.append(&mut flushed);

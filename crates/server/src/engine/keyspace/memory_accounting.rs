@@ -16,9 +16,9 @@ use crate::engine::journal::JournalMemory;
 /// The bytes in use by their purpose.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MemoryUse {
-    /// Keys and tables.
+    /// The keys and tables.
     pub data: u64,
-    /// The bytes of an empty engine, and of the process that it serves.
+    /// An empty engine, and the rest of the process that it serves.
     pub fixed: u64,
     /// The journal, which is kept for its readers.
     pub journal: JournalMemory,
@@ -35,12 +35,12 @@ pub struct MemoryUse {
 }
 
 impl MemoryUse {
-    /// Everything.
+    /// Returns the sum of all parts.
     pub fn total(&self) -> u64 {
         self.data + self.overhead()
     }
 
-    /// Everything but keys and tables.
+    /// Returns the sum of all parts except keys and tables.
     pub fn overhead(&self) -> u64 {
         let clients = self.clients + self.replicas;
         self.fixed + self.journal.held + clients + self.scripts + self.functions + self.tracking
@@ -63,7 +63,7 @@ pub struct Estimate {
     shards: Box<[AtomicU64]>,
     sum: AtomicI64,
     overhead: AtomicU64,
-    /// The bytes of the process when it was empty; 0 if the process is not this engine's alone.
+    /// The bytes of the process when it was empty; 0 if the process serves more than this engine.
     startup: AtomicU64,
     excess: Excess,
 }
@@ -71,21 +71,21 @@ pub struct Estimate {
 /// The time for which more memory was in use than `maxmemory` allows.
 #[derive(Debug, Default)]
 struct Excess {
-    /// Since when, monotonic nanoseconds; 0 while it is not.
+    /// The beginning of the present excess, in monotonic nanoseconds; 0 if there is none.
     since_ns: AtomicU64,
-    /// The sum of the earlier times.
+    /// The sum of the earlier excesses.
     total_ns: AtomicU64,
 }
 
 impl Estimate {
-    /// Of so many shards, all empty.
+    /// Makes the estimate of so many shards, all empty.
     pub fn new(shards: usize) -> Self {
         let shards = (0..shards).map(|_| AtomicU64::new(0)).collect();
         let [overhead, startup] = [(); 2].map(|()| AtomicU64::new(0));
         Self { shards, sum: AtomicI64::new(0), overhead, startup, excess: Excess::default() }
     }
 
-    /// A shard weighs so much now. The caller holds its lock.
+    /// Notes the present size of a shard. The caller holds its lock.
     #[inline]
     pub fn note(&self, shard: usize, bytes: usize) {
         let old = self.shards[shard].swap(bytes as u64, Ordering::Relaxed);
@@ -94,7 +94,7 @@ impl Estimate {
         }
     }
 
-    /// The process, which serves nothing but this engine, takes so much while it is empty.
+    /// Notes the size of the empty process, which serves only this engine.
     pub fn note_startup(&self, bytes: u64) {
         self.startup.store(bytes, Ordering::Relaxed);
     }
@@ -104,7 +104,7 @@ impl Estimate {
         self.startup.load(Ordering::Relaxed)
     }
 
-    /// Notes the present bytes that are in no shard and no client, and are compared with `maxmemory`.
+    /// Notes the present bytes that belong to no shard and no client, and are compared with `maxmemory`.
     pub fn note_overhead(&self, bytes: u64) {
         self.overhead.store(bytes, Ordering::Relaxed);
     }
@@ -115,7 +115,7 @@ impl Estimate {
         self.excess.since_ns.load(Ordering::Relaxed) != 0
     }
 
-    /// The limit is exceeded, or is so no longer.
+    /// Notes whether the limit is exceeded.
     pub fn note_excess(&self, is_exceeded: bool, now_ns: u64) {
         let Excess { since_ns, total_ns } = &self.excess;
         if is_exceeded {
@@ -126,7 +126,7 @@ impl Estimate {
         }
     }
 
-    /// Returns how long the limit has been exceeded, all in all and this time, in milliseconds.
+    /// Returns how long the limit has been exceeded, in total and this time, in milliseconds.
     pub fn excess_ms(&self, now_ns: u64) -> (u64, u64) {
         let since_ns = self.excess.since_ns.load(Ordering::Relaxed);
         let current_ns = if since_ns == 0 { 0 } else { now_ns.saturating_sub(since_ns) };

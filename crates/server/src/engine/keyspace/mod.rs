@@ -1,5 +1,6 @@
 //! The keyspace: the data, and the state that an engine keeps in addition to its shards: the locks that a command holds, the
-//! clock of a key's use, the memory of keys, the keys to evict next, and the sizes at which small values become large ones.
+//! access clocks, the memory of keys, the keys to evict next, and the sizes at which values change from a small encoding to a
+//! large one.
 
 pub(crate) mod all_shards;
 pub(crate) mod eviction_pool;
@@ -22,18 +23,18 @@ pub struct Keyspace {
     pub store: Store,
     /// The lock that lets one command have all shards, or any number go from shard to shard.
     pub(crate) all_or_each: AllOrEach,
-    /// The offset of the AOF for each shard.
+    /// For each shard, the offset of the journal behind the newest piece that concerns it.
     pub(crate) offsets: ShardOffsets,
-    /// About how much memory is in use.
+    /// The estimate of the memory in use.
     pub(crate) estimate: Estimate,
     /// The best keys to evict when memory is short.
     pub(crate) candidates: Candidates,
-    /// The queue and threads that free large values.
+    /// The queue and the thread that frees large values.
     pub lazy_free: LazyFree,
 }
 
 impl Keyspace {
-    /// Creates an empty keyspace.
+    /// Makes an empty keyspace.
     pub fn new(options: Options, lazy_free: LazyFree) -> Self {
         Self {
             store: Store::new(options),

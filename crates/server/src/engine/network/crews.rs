@@ -1,8 +1,8 @@
 //! The crews of workers of an engine, and their size, which CONFIG SET changes while they serve.
 //!
-//! Workers are defined above the engine: the code that starts some enters a [`Crew`] here. A program that embeds the engine
-//! may start several crews, one for each listener of its own; each has as many workers as the option states. Any thread, one
-//! change at a time.
+//! Workers are defined above the engine, so the code that starts some enters a [`Crew`] here. A program that embeds the
+//! engine may start several crews, one for each of its own listeners; each has as many workers as the option says. Any
+//! thread, one change at a time.
 
 use std::sync::{Arc, Weak};
 
@@ -13,18 +13,17 @@ pub trait Crew: Send + Sync {
     /// Returns the wanted number of workers.
     fn size(&self) -> usize;
 
-    /// Changes the number of workers. Surplus workers are given no more connections, and end when their last connection has
-    /// ended.
+    /// Changes the number of workers. Surplus workers get no more connections, and end when their last connection has ended.
     ///
     /// # Errors
-    /// The reason why there cannot be that many. The present workers go on.
+    /// The reason why there cannot be so many. The present workers go on.
     fn resize(&self, count: usize) -> Result<(), String>;
 
-    /// Returns how many workers are too many and have not ended.
+    /// Returns the number of surplus workers that have not ended.
     fn retiring(&self) -> usize;
 }
 
-/// All crews of one engine.
+/// The crews of one engine.
 #[derive(Default)]
 pub struct Crews(Mutex<Vec<Weak<dyn Crew>>>);
 
@@ -49,7 +48,7 @@ impl Crews {
         for crew in self.all() {
             let size = crew.size();
             if let Err(why) = crew.resize(count) {
-                // There was room for these workers a moment ago. If some cannot be restored, the first refusal says enough.
+                // These workers existed a moment ago. If some cannot be restored, only the first refusal is reported.
                 changed.iter().for_each(|(crew, size): &(Arc<dyn Crew>, usize)| _ = crew.resize(*size));
                 return Err(why);
             }
@@ -58,7 +57,7 @@ impl Crews {
         Ok(())
     }
 
-    /// Returns how many workers are too many and have not ended.
+    /// Returns the number of surplus workers, of all crews, that have not ended.
     pub fn retiring(&self) -> usize {
         self.all().iter().map(|crew| crew.retiring()).sum()
     }

@@ -1,9 +1,9 @@
-//! Another server to which keys are sent: MIGRATE's end of the wire.
+//! Another server to which keys are sent: MIGRATE's connection.
 //!
 //! A [`Target`] is a blocking connection. No step takes longer than its timeout; a step is connecting as a whole, 64 KiB of
 //! writing, or the reading of one line. Only short status and error lines are accepted as replies. A longer line, or another
-//! kind of reply, counts as a broken connection, so that no more than a few kilobytes of received bytes are ever held. It
-//! knows how requests are written, and no commands but AUTH and SELECT, which must be answered with success before a key is
+//! kind of reply, counts as a broken connection, so that no more than a few kilobytes of received bytes are ever held. This
+//! module knows how requests are written, and only two commands, AUTH and SELECT, both of which must succeed before a key is
 //! sent. Names are looked up by the system, which has a timeout of its own.
 //!
 //! [`Targets`] keeps connections for a few seconds, because keys are often moved one by one. Any thread; the lock is never
@@ -23,40 +23,40 @@ const KEPT_MS: u64 = 10_000;
 /// The number of unused connections that are kept.
 const KEPT_MAX: usize = 64;
 
-/// The bytes of one write.
+/// The most bytes of one write.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// The longest line that a reply may be.
+/// The greatest length of a line in a reply.
 const LINE_BYTES_MAX: usize = 1_024;
 
 /// The address of a server, and the credentials for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
-    /// A name or an address.
+    /// The server's name or address.
     pub host: Vec<u8>,
-    /// The port as it was given.
+    /// The port, as the request gives it.
     pub port: Vec<u8>,
     /// The arguments of AUTH: none, a password, or a name and a password.
     pub credentials: Vec<Vec<u8>>,
 }
 
-/// At which step a connection has failed.
+/// The step in which a connection has failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Before it was one.
+    /// The connection was being opened.
     Connecting,
-    /// While something was sent.
+    /// A request was being sent.
     Writing,
-    /// While an answer was waited for.
+    /// A reply was awaited.
     Reading,
 }
 
-/// A connection that is of no use any more.
+/// The failure of a connection, which cannot be used any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BrokenTarget {
-    /// The phase in which it broke.
+    /// The step in which it failed.
     pub phase: Phase,
-    /// Because the time was over; the other side may be there.
+    /// The timeout was reached; the other server may still be running.
     pub is_late: bool,
 }
 
@@ -69,29 +69,29 @@ pub enum Answer {
     Refused(String),
 }
 
-/// A connection to another server, kept for the next MIGRATE.
+/// A connection to another server, which may be kept for the next MIGRATE.
 #[derive(Debug)]
 pub struct Target {
     address: Address,
     stream: TcpStream,
     /// The timeout of one step.
     timeout: Duration,
-    /// The database that it has selected, if that is known.
+    /// The database that is selected on it, if that is known.
     database: Option<i64>,
-    /// The connection was used before and has been kept.
+    /// The connection was kept from an earlier MIGRATE.
     is_kept: bool,
     written: Vec<u8>,
     read: Vec<u8>,
 }
 
 impl Target {
-    /// Connects.
+    /// Connects to a server.
     ///
     /// # Errors
     /// The name has no address, or no server answers there in time.
     pub fn connect(address: Address, timeout: Duration) -> Result<Self, BrokenTarget> {
         let failed = |kind: ErrorKind| match kind {
-            // Redis finds out about a closed port when it writes.
+            // Redis notices a closed port only when it writes.
             ErrorKind::ConnectionRefused => BrokenTarget { phase: Phase::Writing, is_late: false },
             kind => BrokenTarget { phase: Phase::Connecting, is_late: is_late(kind) },
         };
@@ -112,7 +112,7 @@ impl Target {
         Err(failed(last))
     }
 
-    /// Returns whether this connection was used before, so that the other side may have closed it since.
+    /// Returns whether this connection was kept from an earlier MIGRATE, so that the other side may have closed it since.
     pub fn is_kept(&self) -> bool {
         self.is_kept
     }
@@ -120,7 +120,7 @@ impl Target {
     /// Authenticates, each time anew because a password may have changed, and selects a database.
     ///
     /// # Errors
-    /// The connection is broken.
+    /// The connection has failed.
     pub fn enter(&mut self, database: i64) -> Result<Answer, BrokenTarget> {
         if !self.address.credentials.is_empty() {
             let credentials = self.address.credentials.clone();
@@ -141,10 +141,10 @@ impl Target {
         Ok(Answer::Done)
     }
 
-    /// Sends a request; the last bytes leave when an answer is asked for.
+    /// Queues a request and sends full chunks; the last bytes are sent when a reply is awaited.
     ///
     /// # Errors
-    /// The connection is broken.
+    /// The connection has failed.
     pub fn send(&mut self, words: &[&[u8]]) -> Result<(), BrokenTarget> {
         let number = |out: &mut Vec<u8>, sign: u8, number: usize| {
             out.push(sign);
@@ -160,10 +160,10 @@ impl Target {
         if self.written.len() >= CHUNK_BYTES { self.flush() } else { Ok(()) }
     }
 
-    /// Waits for the reply to the earliest request without one.
+    /// Waits for the reply to the earliest unanswered request.
     ///
     /// # Errors
-    /// The connection is broken, or the other end is no server of this kind.
+    /// The connection has failed, or the other end is no server of this kind.
     pub fn answer(&mut self) -> Result<Answer, BrokenTarget> {
         self.flush()?;
         let line = self.line().map_err(|kind| BrokenTarget { phase: Phase::Reading, is_late: is_late(kind) })?;
@@ -194,7 +194,7 @@ impl Target {
         Ok(())
     }
 
-    /// The next line, without its end.
+    /// Reads the next line, without its end.
     fn line(&mut self) -> Result<Vec<u8>, ErrorKind> {
         let begun = Instant::now();
         loop {
@@ -224,30 +224,31 @@ impl Target {
     }
 }
 
-/// The shortest time that a socket may be told to wait; zero would be for ever.
+/// The least timeout of a socket, because zero would mean none.
 const LEAST: Duration = Duration::from_millis(1);
 
-/// A socket that has waited for long enough says that it would have to wait.
+/// Returns whether the error of a socket means that its timeout was reached: such a socket reports that it would block.
 fn is_late(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::TimedOut | ErrorKind::WouldBlock)
 }
 
 fn addresses(address: &Address) -> Result<std::vec::IntoIter<std::net::SocketAddr>, ErrorKind> {
     let host = std::str::from_utf8(&address.host).map_err(|_| ErrorKind::InvalidInput)?;
-    // Text that is no number is port 0, on which no server listens.
+    // A text that is no number is taken as port 0, on which no server listens.
     let port = u16::try_from(number::parse_i64(&address.port).unwrap_or(0)).map_err(|_| ErrorKind::InvalidInput)?;
     (host, port).to_socket_addrs().map_err(|error| error.kind())
 }
 
-/// Connections that may be used again.
+/// The connections that are kept for the next MIGRATE.
 #[derive(Debug, Default)]
 pub struct Targets {
-    /// The connections with the monotonic milliseconds of their last use, the longest unused first.
+    /// The connections, each with the time of its last use in monotonic milliseconds; the one that was unused for the longest
+    /// time is first.
     kept: Mutex<VecDeque<(u64, Target)>>,
 }
 
 impl Targets {
-    /// A kept connection to this address, or a new one.
+    /// Returns a kept connection to this address, or a new one.
     ///
     /// # Errors
     /// As [`Target::connect`].
@@ -282,7 +283,7 @@ impl Targets {
         }
     }
 
-    /// Returns how many there are.
+    /// Returns the number of kept connections.
     pub fn len(&self) -> usize {
         self.kept.lock().len()
     }
@@ -295,7 +296,7 @@ mod tests {
 
     use super::*;
 
-    /// Sends a request to an end that replies `answer` to any request, once.
+    /// Sends a request to a peer that replies `answer` to it.
     fn against(answer: &'static [u8]) -> (Result<Answer, BrokenTarget>, Targets) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();

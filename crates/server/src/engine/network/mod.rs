@@ -1,5 +1,5 @@
 //! The network of one engine: the sockets that the options name, TLS, the workers that serve them, and connections to other
-//! servers. An embedded engine has none of it.
+//! servers. An embedded engine uses none of them.
 
 pub(crate) mod crews;
 pub(crate) mod migrate_target;
@@ -20,13 +20,13 @@ pub struct Network {
     pub listeners: Listeners,
     /// The TLS configuration of new connections.
     pub tls: Tls,
-    /// The port that is served, 0 when none is.
+    /// The port on which the engine is served; 0 if there is none.
     pub(crate) port: AtomicU32,
-    /// The kind of its workers' drivers.
+    /// The kind of the workers' drivers.
     pub(crate) io: Mutex<DriverKind>,
-    /// The number of its workers.
+    /// The crews of workers.
     pub(crate) crews: Crews,
-    /// Connections to other servers, which MIGRATE may use again.
+    /// Connections to other servers that are kept for the next MIGRATE.
     pub(crate) targets: Targets,
 }
 
@@ -44,7 +44,7 @@ impl Default for Network {
 }
 
 impl Network {
-    /// Returns the port that is served, 0 when none is.
+    /// Returns the port on which the engine is served; 0 if there is none.
     pub fn port(&self) -> u32 {
         self.port.load(Ordering::Relaxed)
     }

@@ -1,24 +1,24 @@
 //! The keys with the greatest shares of a stream of weights, in bounded memory, for any stream.
 //!
-//! Misra and Gries's counters with weights: each key that is met has a counter. If there are twice as many counters as shares
-//! are asked for, all of them lose the value of the middle one, and those with nothing left are removed, so that half of them
-//! stay: one pass for at least `SHARES` new keys. (Anderson et al., "A High-Performance Algorithm for Identifying Frequent
-//! Items in Data Streams", 2017.) With N the sum of all weights:
+//! Misra and Gries's counters with weights: each key that occurs gets a counter. If there are twice as many counters as
+//! `SHARES`, the value of the median counter is subtracted from all, and those with nothing left are removed, so that half of
+//! them stay: one pass for at least `SHARES` new keys. (Anderson et al., "A High-Performance Algorithm for Identifying
+//! Frequent Items in Data Streams", 2017.) With N the sum of all weights:
 //!
 //! - a key with a weight of more than N / `SHARES` has a counter;
 //! - a counter is never more than its key's weight, and less by N / `SHARES` at most.
 //!
-//! Keys are told apart by their keyed hashes, which are there anyway; of a long name the beginning is kept. One thread at a
-//! time.
+//! Keys are distinguished by their keyed hashes, which are known anyway; of a long name the beginning is kept. One thread at
+//! a time.
 
 use std::collections::BTreeMap;
 
 use sleeve_store::Key;
 
-/// Bytes of a name that are kept.
+/// The most bytes of a name that are kept.
 const NAME_BYTES_MAX: usize = 1_024;
 
-/// Counters of the keys that have more than one in `SHARES` of all weight, and of others as there is room.
+/// The counters of the keys that have more than one in `SHARES` of all weight, and of others as long as there is room.
 #[derive(Debug, Clone, Default)]
 pub struct HeavyHitters<const SHARES: usize> {
     counters: BTreeMap<u64, Counter>,
@@ -63,8 +63,8 @@ impl<const SHARES: usize> HeavyHitters<SHARES> {
         });
     }
 
-    /// The keys with the greatest weights, greatest first, at most `count` of them; of a long name the beginning, with how
-    /// much is missing.
+    /// Returns the keys with the greatest weights, the greatest first, at most `count` of them. Of a long name it returns the
+    /// beginning, with a note of how much is missing.
     pub fn top(&self, count: usize) -> Vec<(&[u8], u64)> {
         let mut all: Vec<(&[u8], u64)> =
             self.counters.values().map(|counter| (&*counter.name, counter.weight)).collect();
@@ -73,7 +73,7 @@ impl<const SHARES: usize> HeavyHitters<SHARES> {
         all
     }
 
-    /// The sum of all weights that were added.
+    /// Returns the sum of all added weights.
     pub fn total(&self) -> u64 {
         self.total
     }
@@ -85,8 +85,8 @@ impl<const SHARES: usize> HeavyHitters<SHARES> {
         self.counters.insert(hash, counter);
     }
 
-    /// Takes the weight of the middle counter from all, of which `SHARES` or fewer stay. The sum of the losses is more than
-    /// `SHARES` times the loss of one: that is why no counter loses more than that share of all.
+    /// Subtracts the median counter from all, so that at most `SHARES` stay. The losses of all counters together are more
+    /// than `SHARES` times the loss of one. Therefore no counter loses more than one in `SHARES` of all weight.
     #[cold]
     fn make_room(&mut self) {
         let mut weights: Vec<u64> = self.counters.values().map(|counter| counter.weight).collect();
@@ -118,7 +118,7 @@ mod tests {
     const SHARES: usize = 8;
 
     fn key(name: &[u8]) -> Key<'_> {
-        // Any hash will do that tells names apart.
+        // Any hash that distinguishes the names will do.
         let hash = name.iter().fold(0x9e37_79b9_7f4a_7c15_u64, |hash, &byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3_9d25).rotate_left(23)
         });
@@ -148,7 +148,7 @@ mod tests {
         for round in 0..200 {
             let (mut found, mut truly) = (HeavyHitters::<SHARES>::default(), BTreeMap::<Vec<u8>, u64>::new());
             let keys = 1 + dice.below(200);
-            // The square of a share makes few keys frequent and most of them rare.
+            // Squaring the random share makes few keys frequent and most of them rare.
             for step in 0..dice.below(2_000) {
                 let name = format!("k{}", (dice.share().powi(1 + round % 5) * keys as f64) as usize).into_bytes();
                 let weight = if round % 2 == 0 { 1 } else { dice.below(1 + dice.below(1_000)) as u64 };

@@ -1,7 +1,7 @@
 //! The distribution of each command's execution times, for LATENCY HISTOGRAM and INFO latencystats.
 //!
-//! Each thread records into histograms of its own, each behind a lock for which only a reader ever contends. A histogram is
-//! made when its command first runs. Times are nanoseconds, with two significant digits, up to a second, as in Redis.
+//! Each thread records into its own histograms, each behind a lock for which only a reader ever contends. A histogram is made
+//! when its command first runs. Times are in nanoseconds, with two significant digits, up to a second, as in Redis.
 
 use hdrhistogram::Histogram;
 use parking_lot::Mutex;
@@ -28,13 +28,13 @@ impl Default for Histograms {
     }
 }
 
-/// An empty histogram.
+/// Makes an empty histogram.
 pub fn empty() -> Histogram<u64> {
     Histogram::new_with_bounds(1, NANOSECONDS_MAX, DIGITS).expect("the bounds are constants that the library takes")
 }
 
 impl Histograms {
-    /// Records that the command of this row has run `count` times and taken about so long each time.
+    /// Records that the command of this row has run `count` times and taken about `nanoseconds` each time.
     pub fn record(&self, row: usize, nanoseconds: u64, count: u64) {
         let mut histogram = self.0[row].lock();
         let histogram = histogram.get_or_insert_with(|| Box::new(empty()));
@@ -48,7 +48,7 @@ impl Histograms {
         }
     }
 
-    /// Adds all that another thread has recorded.
+    /// Adds all times that another thread has recorded.
     pub fn absorb(&self, other: &Self) {
         for (own, other) in self.0.iter().zip(&other.0) {
             if let Some(other) = &*other.lock() {
@@ -60,7 +60,7 @@ impl Histograms {
         }
     }
 
-    /// Forgets everything.
+    /// Forgets all times.
     pub fn clear(&self) {
         self.0.iter().for_each(|histogram| *histogram.lock() = None);
     }

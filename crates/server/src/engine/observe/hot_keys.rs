@@ -1,8 +1,8 @@
-//! HOTKEYS: the keys that take the most of the processor's time and of the network, while a client has that collected.
+//! HOTKEYS: the keys that take the most of the processor's time and of the network, collected at the request of a client.
 //!
-//! Each thread that executes keeps a [`Tally`] of its own, in its block of counters; a reader adds them up. Commands cost
-//! nothing extra while nothing is collected: the flag is next to the limits that a batch looks up for slow and large
-//! commands. Any thread.
+//! Each thread that executes keeps its own [`Tally`], in its block of counters; a reader adds them up. If there is no
+//! collection, commands cost nothing extra: the flag is next to the limits that a batch looks up for slow and large commands.
+//! Any thread.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -16,44 +16,44 @@ use crate::host::facts::{self, CpuTimes};
 /// The settings of a collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plan {
-    /// True if keys are reported by the time that their commands take.
+    /// Keys are reported by the time that their commands take.
     pub by_time: bool,
-    /// True if keys are reported by the bytes of their requests and replies.
+    /// Keys are reported by the bytes of their requests and replies.
     pub by_bytes: bool,
     /// The number of keys in the reply.
     pub count: usize,
-    /// After how many milliseconds it ends by itself.
+    /// The time after which the collection ends by itself, in milliseconds.
     pub duration_ms: Option<u64>,
-    /// Keys of one command in so many, chosen at random, are looked at.
+    /// The sampling: the keys of one command in so many, chosen at random, are counted.
     pub sample_ratio: u64,
 }
 
 /// A collection, running or ended.
 #[derive(Debug, Clone, Copy)]
 pub struct Collection {
-    /// Its settings.
+    /// The collection's settings.
     pub plan: Plan,
-    /// The time of its beginning.
+    /// The time at which it began.
     pub began: Instant,
-    /// CPU time of the process by then.
+    /// The CPU time of the process when it began.
     began_cpu: CpuTimes,
-    /// The time of its end, and the CPU time of the process by then.
+    /// The time at which it ended, and the CPU time of the process then.
     ended: Option<(Instant, CpuTimes)>,
 }
 
 impl Collection {
-    /// Returns whether it is running.
+    /// Returns whether the collection is running.
     pub fn is_active(&self) -> bool {
         self.ended.is_none()
     }
 
-    /// Returns its duration so far, in milliseconds.
+    /// Returns the duration of the collection so far, in milliseconds.
     pub fn duration_ms(&self, now: Instant) -> u64 {
         let duration_ms = self.ended.map_or(now, |(ended, _)| ended).since(self.began).as_millis() as u64;
         self.plan.duration_ms.map_or(duration_ms, |most_ms| duration_ms.min(most_ms))
     }
 
-    /// CPU time of the process since it began, in milliseconds: its own, and the kernel's for it.
+    /// Returns the CPU time of the process since the collection began, in milliseconds: user time and system time.
     pub fn cpu_ms(&self) -> (u64, u64) {
         let until = self.ended.map_or_else(facts::cpu_times, |(_, cpu)| cpu);
         let since = |until_us: u64, began_us: u64| until_us.saturating_sub(began_us) / 1_000;
@@ -66,19 +66,19 @@ impl Collection {
 pub struct HotKeys {
     is_collecting: AtomicBool,
     sample_ratio: AtomicU64,
-    /// The time at which the collection ends by itself, monotonic milliseconds.
+    /// The time at which the collection ends by itself, in monotonic milliseconds.
     until_ms: AtomicU64,
     collection: Mutex<Option<Collection>>,
 }
 
 impl HotKeys {
-    /// Returns whether commands are to be counted; [`HotKeys::wants`] says of each.
+    /// Returns whether there may be a collection that counts commands; [`HotKeys::wants`] decides for each command.
     #[inline]
     pub fn is_collecting(&self) -> bool {
         self.is_collecting.load(Ordering::Relaxed)
     }
 
-    /// Keys of one command in so many are looked at.
+    /// Returns the sampling: the keys of one command in so many are counted.
     pub fn sample_ratio(&self) -> u64 {
         self.sample_ratio.load(Ordering::Relaxed)
     }
@@ -138,7 +138,7 @@ impl HotKeys {
         Some((collection, sum))
     }
 
-    /// The collection as it is now: its time may be over.
+    /// Returns the collection, after ending it if its time has passed.
     fn current(&self, now: Instant) -> parking_lot::MutexGuard<'_, Option<Collection>> {
         let mut current = self.collection.lock();
         if let Some(collection) = current.as_mut()
@@ -181,7 +181,7 @@ mod tests {
         one.hot_keys.lock().add(keys(&["a", "b", "a"]), (10, 31), true);
         other.hot_keys.lock().add(keys(&["b"]), (4, 8), true);
         other.hot_keys.lock().add(keys(&["c"]), (100, 200), false);
-        // The counts of a thread stay after its end.
+        // The counts of a thread are kept when it ends.
         stats.close(&one);
         let (collection, tally) = hot_keys.found(&stats, at(9)).expect("it was started");
         assert!(collection.is_active());

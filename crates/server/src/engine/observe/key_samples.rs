@@ -1,30 +1,30 @@
-//! The keys that are used most of late, from a sample that is always taken: every 128th key on average, at random distances,
-//! so that no rhythm of the requests deceives it.
+//! The keys that were used most recently and most often, from samples that are always taken: one in 128 keys on average, at
+//! random distances, so that a regular pattern of requests does not distort them.
 //!
-//! Keys are sampled after the lookup of a group of requests, as they arrive from clients. Not among them are keys that
-//! scripts use without naming them, commands of a primary, and MEMORY USAGE, which uses nothing. As long as no key of a group
-//! is due this costs a subtraction a group. Samples go into counters of the executing thread ([`KeySamples`]); all of them
-//! are halved from time to time.
+//! Keys are sampled after the lookup of a group of requests, as they arrive from clients. Keys that scripts use without
+//! naming them, keys in commands of a primary, and those of MEMORY USAGE, which is no use of a key, are not sampled. If no
+//! key of a group is due, this costs one subtraction for the group. Samples go into counters of the executing thread
+//! ([`KeySamples`]); all counters are halved from time to time.
 
 use super::heavy_hitters::HeavyHitters;
 use crate::host::dice::Dice;
 
-/// The sampling rate: on average a key in so many is sampled.
+/// The sampling rate: one in so many keys is sampled on average.
 pub const SAMPLE_RATIO: usize = 128;
 
-/// After so many milliseconds a sample counts half.
+/// The time after which a sample counts half, in milliseconds.
 pub const HALF_LIFE_MS: u64 = 10_000;
 
-/// A key with more than this part of a thread's sample is always among those that it keeps.
+/// The share of a thread's samples, one in so many, above which a key is always kept.
 const SHARES: usize = 256;
 
 /// The samples of one thread.
 pub type KeySamples = HeavyHitters<SHARES>;
 
-/// Chooses the keys to sample; there is one for each thread.
+/// The choice of the keys to sample, for one thread.
 #[derive(Debug)]
 pub struct Sampler {
-    /// Keys that pass before the next that is looked at.
+    /// The number of keys that are skipped before the next sample.
     left: usize,
     dice: Dice,
 }
@@ -36,7 +36,7 @@ impl Default for Sampler {
 }
 
 impl Sampler {
-    /// Returns whether any of the next `keys` is to be looked at; if so, [`Sampler::take`] says which.
+    /// Returns whether any of the next `keys` is to be sampled; if so, [`Sampler::take`] says which.
     #[inline]
     pub fn is_due(&mut self, keys: usize) -> bool {
         match self.left.checked_sub(keys) {
@@ -48,7 +48,7 @@ impl Sampler {
         }
     }
 
-    /// Shows the places of those of `keys` that are to be looked at.
+    /// Calls `show` with the positions of those of `keys` that are to be sampled.
     #[cold]
     pub fn take(&mut self, keys: usize, mut show: impl FnMut(usize)) {
         while self.left < keys {

@@ -1,4 +1,4 @@
-//! The costs of commands, by the keys that they named: HOTKEYS, for one thread.
+//! The costs of commands by the keys that they named: the counts of HOTKEYS in one thread.
 //!
 //! The keys with the greatest shares of time and of bytes are kept, in bounded memory. One thread at a time.
 
@@ -6,22 +6,22 @@ use sleeve_store::Key;
 
 use super::heavy_hitters::HeavyHitters;
 
-/// A key with more than this part of all time, or of all bytes, is always found.
+/// The share of all time, or of all bytes, one in so many, above which a key is always found.
 const SHARES: usize = 1_024;
 
 /// The counts of one thread.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
-    /// Time that commands with keys took, in ticks of [`crate::host::clock::ticks`].
+    /// The time that commands with keys took, in ticks of [`crate::host::clock::ticks`].
     pub elapsed_ticks: u64,
-    /// Bytes of their requests and replies.
+    /// The bytes of the requests and replies of these commands.
     pub bytes: u64,
     by_ticks: HeavyHitters<SHARES>,
     by_bytes: HeavyHitters<SHARES>,
 }
 
 impl Tally {
-    /// Counts a command about these keys, which share its costs; a key that is named twice has two shares.
+    /// Counts a command for its keys, which share its costs; a key that is named twice has two shares.
     pub fn add<'k>(
         &mut self,
         keys: impl ExactSizeIterator<Item = Key<'k>>,
@@ -47,17 +47,17 @@ impl Tally {
         self.by_bytes.merge(&other.by_bytes);
     }
 
-    /// The bytes that were counted for keys.
+    /// Returns the bytes that were counted for keys.
     pub fn key_bytes(&self) -> u64 {
         self.by_bytes.total()
     }
 
-    /// The keys with most time, with their ticks.
+    /// Returns the keys with the most time, with their ticks.
     pub fn top_by_ticks(&self, count: usize) -> Vec<(&[u8], u64)> {
         self.by_ticks.top(count)
     }
 
-    /// The keys with most bytes.
+    /// Returns the keys with the most bytes.
     pub fn top_by_bytes(&self, count: usize) -> Vec<(&[u8], u64)> {
         self.by_bytes.top(count)
     }

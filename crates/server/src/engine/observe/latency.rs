@@ -1,4 +1,4 @@
-//! The latency monitor: the times at which something last took longer than `latency-monitor-threshold` milliseconds, and how
+//! The latency monitor: the latest times at which an event took longer than `latency-monitor-threshold` milliseconds, and how
 //! long it took.
 //!
 //! An event is a name, such as `command` or `expire-cycle`, with the slowest occurrence of each of the latest seconds in
@@ -8,28 +8,28 @@ use std::collections::{BTreeMap, VecDeque};
 
 use parking_lot::Mutex;
 
-/// Seconds that are remembered of each event.
+/// The number of seconds that are remembered for each event.
 const SAMPLES_MAX: usize = 160;
 
 /// The slowest occurrence of an event within one second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
-    /// Seconds of the Unix epoch.
+    /// The second, counted from the Unix epoch.
     pub time_s: i64,
-    /// Milliseconds.
+    /// The duration in milliseconds.
     pub latency_ms: u64,
 }
 
 /// The recorded occurrences of one event.
 #[derive(Debug, Clone, Default)]
 pub struct Series {
-    /// Oldest first; never none.
+    /// The samples, oldest first; there is always one.
     pub samples: VecDeque<Sample>,
-    /// The slowest since the last reset, in milliseconds.
+    /// The greatest duration since the last reset, in milliseconds.
     pub latency_ms_max: u64,
 }
 
-/// All events of one engine.
+/// The events of one engine.
 #[derive(Debug, Default)]
 pub struct Latency {
     events: Mutex<BTreeMap<&'static str, Series>>,
@@ -50,7 +50,7 @@ impl Latency {
         }
     }
 
-    /// All events by name.
+    /// Returns all events by name.
     pub fn events(&self) -> BTreeMap<&'static str, Series> {
         self.events.lock().clone()
     }
@@ -61,7 +61,7 @@ impl Latency {
         events.iter().find(|(name, _)| name.as_bytes() == event).map(|(_, series)| series.clone())
     }
 
-    /// Forgets the events that `is_meant` names; how many those were.
+    /// Forgets the events for which `is_meant` returns true; returns their number.
     pub fn reset(&self, is_meant: impl Fn(&str) -> bool) -> usize {
         let mut events = self.events.lock();
         let before = events.len();

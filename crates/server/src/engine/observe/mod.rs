@@ -24,7 +24,7 @@ pub struct Observations {
     pub stats: Stats,
     /// The latest slow commands.
     pub(crate) slowlog: SlowLog,
-    /// The collection of the keys that take most.
+    /// The collection of the keys that take the most time and bytes.
     pub(crate) hot_keys: HotKeys,
     /// The times of slow events.
     pub latency: Latency,
@@ -33,8 +33,9 @@ pub struct Observations {
 }
 
 impl Observations {
-    /// Returns the ticks from which on a command may have been slow, 0 for all commands, and the bytes from which on its
-    /// request or its reply may be large. While HOTKEYS collects, all commands are both.
+    /// Returns the ticks from which on a command is slow, 0 for all commands, and the bytes of a request and its reply
+    /// together from which on either may be large. During a collection of HOTKEYS, both are 0, so that all commands are
+    /// examined.
     #[inline]
     pub fn conspicuous(&self, config: &Config) -> (u64, usize) {
         if self.hot_keys.is_collecting() {

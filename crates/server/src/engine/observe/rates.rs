@@ -1,4 +1,4 @@
-//! The figures of INFO that are of the present instead of sums: rates a second and the peak of memory.
+//! The figures of INFO that are no sums: rates a second, and the peak of memory.
 //!
 //! Sums are sampled ten times a second, by the thread that ticks first; a rate is the mean over the last sixteen samples, as
 //! in Redis. Any thread.
@@ -9,33 +9,33 @@ use parking_lot::Mutex;
 
 use super::key_samples::HALF_LIFE_MS;
 
-/// Time between samples.
+/// The time between two samples.
 const PERIOD_MS: u64 = 100;
 const SAMPLES: usize = 16;
 
 /// The sums for which rates are kept.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Commands executed.
+    /// Executed commands.
     pub commands: u64,
-    /// Bytes received.
+    /// Received bytes.
     pub input_bytes: u64,
-    /// Bytes sent.
+    /// Sent bytes.
     pub output_bytes: u64,
     /// Wake-ups of workers.
     pub cycles: u64,
-    /// Ticks that they took.
+    /// Ticks of these wake-ups.
     pub cycle_ticks: u64,
 }
 
-/// Figures of the last moments: rates a second, and the peak of memory.
+/// The rates a second, and the peak of memory.
 #[derive(Debug, Default)]
 pub struct Rates {
     next_ms: AtomicU64,
-    /// The time at which the samples of keys were halved.
+    /// The time at which the samples of keys were halved last.
     halved_ms: AtomicU64,
     peak_bytes: AtomicU64,
-    /// Of 1,000,000 keys with a deadline, how many are past it; a moving mean, as in Redis.
+    /// The share of expired keys among those with a deadline, in millionths; a moving mean, as in Redis.
     stale_ppm: AtomicU64,
     samples: Mutex<Samples>,
 }
@@ -49,14 +49,14 @@ struct Samples {
 }
 
 impl Rates {
-    /// Returns whether a sample is due; true for one caller only. `now_ms` is monotonic.
+    /// Returns whether a sample is due; only one caller gets true. `now_ms` is monotonic.
     pub fn is_due(&self, now_ms: u64) -> bool {
         let next_ms = self.next_ms.load(Ordering::Relaxed);
         let later = now_ms + PERIOD_MS;
         now_ms >= next_ms && self.next_ms.compare_exchange(next_ms, later, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Returns whether the samples of keys are due to be halved; asked by the thread that samples the sums.
+    /// Returns whether the samples of keys are to be halved; called by the thread that samples the sums.
     pub fn are_samples_old(&self, now_ms: u64) -> bool {
         let halved_ms = self.halved_ms.load(Ordering::Relaxed);
         let is_first = halved_ms == 0;
@@ -88,7 +88,7 @@ impl Rates {
         samples.last = sums;
     }
 
-    /// The rates, a second.
+    /// Returns the rates a second.
     pub fn rates(&self) -> Traffic {
         let rates = self.samples.lock().rates;
         let mean = |of: fn(&Traffic) -> u64| rates.iter().map(of).sum::<u64>() / SAMPLES as u64;
@@ -101,19 +101,19 @@ impl Rates {
         }
     }
 
-    /// The most memory that was seen in use, `used_bytes` being the present use.
+    /// Returns the greatest use of memory that was seen; `used_bytes` is the present use.
     pub fn peak_bytes(&self, used_bytes: u64) -> u64 {
         self.peak_bytes.fetch_max(used_bytes, Ordering::Relaxed).max(used_bytes)
     }
 
-    /// Of so many keys with a deadline that were looked at, so many were past it.
+    /// Notes that of `looked_at` keys with a deadline `expired` ones were past it.
     pub fn note_stale(&self, expired: usize, looked_at: usize) {
         let now_ppm = (expired * 1_000_000).checked_div(looked_at).unwrap_or(0) as u64;
         let old_ppm = self.stale_ppm.load(Ordering::Relaxed);
         self.stale_ppm.store((now_ppm * 5 + old_ppm * 95) / 100, Ordering::Relaxed);
     }
 
-    /// About which part of the keys with a deadline is past it, in percent.
+    /// Returns the estimated share of expired keys among those with a deadline, in percent.
     pub fn stale_percent(&self) -> f64 {
         self.stale_ppm.load(Ordering::Relaxed) as f64 / 10_000.0
     }

@@ -11,33 +11,33 @@ use parking_lot::Mutex;
 
 use crate::request::{REDACTED, Request};
 
-/// Arguments that an entry keeps, the note about the others included.
+/// The most arguments that an entry keeps, including the note about the others.
 const ARGUMENTS_MAX: usize = 32;
 
-/// Bytes of an argument that an entry keeps.
+/// The most bytes of an argument that an entry keeps.
 const ARGUMENT_BYTES_MAX: usize = 128;
 
-/// The measure by which a command is recorded.
+/// The measure by which a command is entered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
-    /// Microseconds that it took.
+    /// The execution time in microseconds.
     Time,
-    /// Bytes of the request.
+    /// The bytes of the request.
     Request,
-    /// Bytes of the reply.
+    /// The bytes of the reply.
     Reply,
 }
 
 /// A slow or large command.
 #[derive(Debug)]
 pub struct Entry {
-    /// The id: ascending, unique in its log in the life of the engine.
+    /// The id: ascending, and unique in its log for the life of the engine.
     pub id: u64,
-    /// The time of its end, seconds of the Unix epoch.
+    /// The time of the command's end, in seconds since the Unix epoch.
     pub time_s: i64,
-    /// Its duration or its size, in the unit of the [`Measure`].
+    /// The command's duration or size, in the unit of the [`Measure`].
     pub amount: u64,
-    /// Name and arguments, shortened.
+    /// The command's name and arguments, shortened.
     pub arguments: Vec<Vec<u8>>,
     /// The client's address.
     pub address: String,
@@ -55,7 +55,7 @@ pub struct SlowLog {
 #[derive(Debug, Default)]
 struct Kept {
     next_id: u64,
-    /// Newest first.
+    /// The entries, newest first.
     entries: VecDeque<Arc<Entry>>,
 }
 
@@ -69,7 +69,7 @@ impl SlowLog {
         kept.entries.truncate(entries_max);
     }
 
-    /// The latest `count` entries, newest first.
+    /// Returns the latest `count` entries, newest first.
     pub fn latest(&self, measure: Measure, count: usize) -> Vec<Arc<Entry>> {
         self.kept[measure as usize].lock().entries.iter().take(count).cloned().collect()
     }
@@ -85,7 +85,7 @@ impl SlowLog {
     }
 }
 
-/// The arguments of a request as an entry keeps them.
+/// Returns the arguments of a request as an entry keeps them.
 pub fn shortened(request: &Request<'_>) -> Vec<Vec<u8>> {
     let count = request.len();
     let shown = if count > ARGUMENTS_MAX { ARGUMENTS_MAX - 1 } else { count };

@@ -18,24 +18,24 @@ use super::key_samples::KeySamples;
 use super::key_tally::Tally;
 use super::rates::Traffic;
 
-/// A number with one writer.
+/// A number that only one thread writes.
 #[derive(Debug, Default)]
 pub struct Count(AtomicU64);
 
 impl Count {
-    /// Adds `n`; only for the thread that owns the block.
+    /// Adds `n`; called only by the thread that owns the block.
     #[inline]
     pub fn add(&self, n: u64) {
         self.0.store(self.0.load(Ordering::Relaxed) + n, Ordering::Relaxed);
     }
 
-    /// Is `n` from now on; only for the thread that owns the block.
+    /// Sets the number to `n`; called only by the thread that owns the block.
     #[inline]
     pub fn set(&self, n: u64) {
         self.0.store(n, Ordering::Relaxed);
     }
 
-    /// The sum so far; for any thread.
+    /// Returns the number; for any thread.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -44,13 +44,13 @@ impl Count {
 /// The counters of a command.
 #[derive(Debug, Default)]
 pub struct CommandCounters {
-    /// Executions.
+    /// The number of executions.
     pub calls: Count,
     /// Time spent in executions, in ticks of [`crate::host::clock::ticks`].
     pub elapsed_ticks: Count,
-    /// Refused before they ran: arity, NOAUTH, OOM, ...
+    /// The number of times that the command was refused before it ran: arity, NOAUTH, OOM, ...
     pub rejected: Count,
-    /// Ran and answered an error.
+    /// The number of times that the command ran and answered an error.
     pub failed: Count,
 }
 
@@ -61,15 +61,16 @@ macro_rules! totals {
         #[repr(align(64))]
         pub struct Counters {
             $($(#[doc = $doc])+ pub $name: Count,)+
-            /// The time at which commands last ended, in ticks: no sum.
+            /// The ticks at which commands last ended. This is no sum.
             pub settled_ticks: Count,
-            /// One row for each command, in the order of the command table.
+            /// The counters of each command, in the order of the command table.
             pub commands: Box<[CommandCounters]>,
             /// The execution times of commands, while `latency-tracking` is on.
             pub latencies: Histograms,
             /// The tally of HOTKEYS. No thread contends for it except one that begins or reads a collection.
             pub hot_keys: Mutex<Tally>,
-            /// The keys that have been used most of late. No thread contends for it except one that reads or halves it.
+            /// The samples of the keys that were used most recently. No thread contends for it except one that reads or
+            /// halves it.
             pub key_samples: Mutex<KeySamples>,
         }
 
@@ -84,9 +85,9 @@ macro_rules! totals {
         #[derive(Debug, Clone, Default)]
         pub struct Totals {
             $($(#[doc = $doc])+ pub $name: u64,)+
-            /// One row for each command, in the order of the command table.
+            /// The sums of each command, in the order of the command table.
             pub commands: Vec<CommandTotals>,
-            /// Error replies by code word.
+            /// The number of error replies by code word.
             pub errors: BTreeMap<String, u64>,
         }
 
@@ -116,15 +117,15 @@ macro_rules! totals {
 }
 
 totals! {
-    /// Requests executed.
+    /// Executed requests.
     executed,
-    /// Clients accepted.
+    /// Accepted clients.
     connections,
-    /// Clients turned away because of `maxclients`.
+    /// Clients that were refused because of `maxclients`.
     connections_rejected,
-    /// Bytes received.
+    /// Received bytes.
     input_bytes,
-    /// Bytes sent.
+    /// Received bytes.
     output_bytes,
     /// Reads from sockets.
     reads,
@@ -134,75 +135,75 @@ totals! {
     hits,
     /// Look-ups for reading that did not.
     misses,
-    /// Keys removed because their time had come.
+    /// Keys that were removed because they had expired.
     expired,
-    /// Slices of active expiry that ended because their time was over.
+    /// Slices of active expiry that ended because their time limit was reached.
     expiry_capped,
     /// Time spent in active expiry, in microseconds.
     expiry_us,
-    /// Keys removed to make room.
+    /// Keys that were evicted.
     evicted,
-    /// Changes that writes have made, an element each, as `rdb_changes_since_last_save` counts them.
+    /// Changes that writes have made, one for each element, as `rdb_changes_since_last_save` counts them.
     changes,
     /// Payloads of RESTORE that were checked in every part.
     payloads_checked,
     /// Error replies.
     errors_replied,
-    /// Commands of a primary that could not be applied and were passed over.
+    /// Commands of a primary that could not be applied and were skipped.
     passed_over,
-    /// Clients closed because all together had more than `maxmemory-clients`.
+    /// Clients that were closed because all together took more than `maxmemory-clients`.
     clients_evicted,
-    /// Clients closed because their query buffer outgrew `client-query-buffer-limit`.
+    /// Clients that were closed because of `client-query-buffer-limit`.
     query_buffer_closed,
-    /// Clients closed because their output outgrew `client-output-buffer-limit`.
+    /// Clients that were closed because of `client-output-buffer-limit`.
     output_buffer_closed,
     /// Wake-ups of workers.
     cycles,
-    /// Ticks of workers from a wake-up until they wait again.
+    /// Ticks of workers from each wake-up until they wait again.
     cycle_ticks,
-    /// The part of the ticks that went into background work.
+    /// The part of these ticks that background work took.
     background_ticks,
-    /// The part of the ticks in which workers wrote the journal to the AOF.
+    /// The part of these ticks in which workers wrote the journal to the AOF.
     log_ticks,
-    /// Ticks of workers that received and parsed the requests that then ran.
+    /// Ticks in which workers received and parsed the requests that then ran.
     reading_ticks,
-    /// Ticks of commands that clients sent.
+    /// Ticks in which commands of clients were executed.
     executing_ticks,
-    /// Ticks of workers that answered.
+    /// Ticks in which workers sent replies.
     writing_ticks,
-    /// Microseconds that requests waited for others that had arrived with them, added up.
+    /// Microseconds that requests waited for others that had arrived with them, in total.
     waiting_us,
-    /// Microseconds that replies were held back until the changes that they show were written or fsynced, added up.
+    /// Microseconds that replies were held back until the changes that they show were written or fsynced, in total.
     syncing_us,
-    /// Replies that were held back so.
+    /// Replies that were held back in this way.
     replies_held,
 }
 
 /// The sums of a command.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CommandTotals {
-    /// Executions.
+    /// The number of executions.
     pub calls: u64,
     /// Time spent in executions, in ticks of [`crate::host::clock::ticks`].
     pub elapsed_ticks: u64,
-    /// Refused before they ran.
+    /// The number of times that the command was refused before it ran.
     pub rejected: u64,
-    /// Ran and answered an error.
+    /// The number of times that the command ran and answered an error.
     pub failed: u64,
 }
 
-/// All blocks of one engine.
+/// The counters of one engine: the blocks of its threads.
 #[derive(Debug, Default)]
 pub struct Stats {
     blocks: Mutex<Vec<Arc<Counters>>>,
     errors: Mutex<BTreeMap<String, u64>>,
     /// The counts of the blocks of threads that have ended.
     retired: Mutex<Totals>,
-    /// Likewise how long their commands took.
+    /// The execution times of commands in threads that have ended.
     retired_latencies: Histograms,
     /// The tallies of threads that have ended.
     retired_tally: Mutex<Tally>,
-    /// The samples of threads that have ended.
+    /// The samples of keys of threads that have ended.
     retired_samples: Mutex<KeySamples>,
     /// The sums at the last CONFIG RESETSTAT.
     base: Mutex<Totals>,
@@ -223,7 +224,7 @@ impl Stats {
         }
     }
 
-    /// A block for a thread that begins to execute.
+    /// Makes a block for a thread that begins to execute.
     pub fn open(&self) -> Arc<Counters> {
         let block = Arc::new(Counters::default());
         self.blocks.lock().push(Arc::clone(&block));
@@ -240,7 +241,7 @@ impl Stats {
         self.retired_samples.lock().merge(&block.key_samples.lock());
     }
 
-    /// Removes the block of a session that is left out of all figures: its changes to the data count, its requests do not.
+    /// Removes the block of a session that no statistic shows: only its changes to the data are counted, not its requests.
     pub fn close_unobserved(&self, block: &Counters) {
         let mut retired = self.retired.lock();
         retired.expired += block.expired.get();
@@ -251,7 +252,7 @@ impl Stats {
         retired.clients_evicted += block.clients_evicted.get();
     }
 
-    /// Returns how long the executions of all commands took since the last reset, in nanoseconds.
+    /// Returns the distribution of the execution times of all commands since the last reset, in nanoseconds.
     pub fn latencies(&self) -> Histogram<u64> {
         let mut sum = histogram::empty();
         let blocks = self.blocks.lock();
@@ -272,7 +273,7 @@ impl Stats {
         }
     }
 
-    /// The sums since the last reset.
+    /// Returns the sums since the last reset.
     pub fn totals(&self) -> Totals {
         let mut totals = self.sums();
         totals.subtract(&self.base.lock());
@@ -280,7 +281,8 @@ impl Stats {
         totals
     }
 
-    /// Returns the sums since the start for which INFO shows rates. This is cheap: no command's row is read.
+    /// Returns the sums for which INFO shows rates, since the start. This is cheap: the counters of single commands are not
+    /// read.
     pub fn traffic(&self) -> Traffic {
         let blocks = self.blocks.lock();
         let retired = self.retired.lock();
@@ -296,7 +298,8 @@ impl Stats {
         }
     }
 
-    /// Returns how long the executions of a command took since the last reset, in nanoseconds; None if there were none.
+    /// Returns the distribution of a command's execution times since the last reset, in nanoseconds; None if it was not
+    /// executed.
     pub fn latency(&self, row: &Row) -> Option<Histogram<u64>> {
         let mut sum = histogram::empty();
         self.retired_latencies.add_to(row.id as usize, &mut sum);
@@ -304,7 +307,7 @@ impl Stats {
         (!sum.is_empty()).then_some(sum)
     }
 
-    /// Shows the tally of every thread, and that of those that have gone.
+    /// Calls `show` with the tally of every thread, and with that of the threads that have ended.
     pub fn each_tally(&self, mut show: impl FnMut(&mut Tally)) {
         // While this lock is held no thread is added or removed.
         let blocks = self.blocks.lock();
@@ -312,7 +315,7 @@ impl Stats {
         blocks.iter().for_each(|block| show(&mut block.hot_keys.lock()));
     }
 
-    /// Returns the keys that have been used most of late, by all threads.
+    /// Returns the samples of the keys that were used most recently, by all threads.
     pub fn key_samples(&self) -> KeySamples {
         let blocks = self.blocks.lock();
         let mut sum = self.retired_samples.lock().clone();
@@ -352,16 +355,16 @@ impl Stats {
     }
 }
 
-/// Code words that are counted apart, as in Redis; scripts can make up any number of them.
+/// The most code words that are counted separately, as in Redis; scripts can make up any number of them.
 const ERROR_CODES_MAX: usize = 128;
 
-/// A code word that is longer is none, as in Redis.
+/// The greatest length of a code word, as in Redis; a longer word is none.
 const CODE_BYTES_MAX: usize = 30;
 
 /// Returns the code word under which an error text of a script is counted: its first word, or `ERR` if it has none.
 ///
-/// INFO errorstats and the metrics that are made of it write the code as the name of a field. Characters that could end the
-/// name there or begin a field are written as `_`.
+/// INFO errorstats, and metrics that are made from it, use the code word as the name of a field. Characters that could end
+/// such a name or begin a field are replaced by `_`.
 pub fn code_of(text: &[u8]) -> String {
     let is_end = |byte: &u8| matches!(byte, b' ' | b'\r' | b'\n');
     let Some(end) = text.iter().take(CODE_BYTES_MAX + 1).position(is_end) else { return "ERR".into() };

@@ -1,16 +1,18 @@
-//! Data that outlives the process: the AOF that the journal is written to, the snapshots, and when either is written.
+//! Data that outlives the process: the AOF, to which the journal is written, and the snapshots, and the times at which both
+//! are written.
 //!
-//! With an AOF, a reply leaves when the changes it shows are written to the AOF's file (`appendfsync` `everysec` and `no`:
-//! the death of the process loses nothing that was answered) or synced (`always`: nor does the death of the machine).
-//! `reply_gate` says whether it may. [`Persistence`] is the state, with the waiters; loading the data is above, in `loading`.
+//! With an AOF, a reply is sent when the changes that it shows are written to the AOF's file (`appendfsync` `everysec` and
+//! `no`: if the process dies, nothing that was answered is lost) or fsynced (`always`: nothing is lost even if the machine
+//! dies). `reply_gate` checks that. [`Persistence`] is the state, with the waiters; the code that loads the data is in the
+//! room `loading`.
 //!
 //! | file | contents |
 //! | --- | --- |
 //! | `shutdown` | The last snapshot of a server that ends; `shutdown_wait`: the wait for its replicas. |
 //! | `snapshot` | Writing snapshots: to a file, as a base of the AOF, for replicas; when they begin by themselves. |
 //! | `aof` | The AOF: its file, its writer, its threads, switching it on and off. |
-//! | `reply_gate` | The check that lets a reply leave; `sync_waiters`: the clients and calls that wait for a sync. |
-//! | `loading` | How far the loading is. |
+//! | `reply_gate` | The check whether a reply may be sent; `sync_waiters`: the clients and calls that wait for an fsync. |
+//! | `loading` | The progress of loading. |
 //! | `purpose` | The purposes of snapshots. |
 
 pub mod aof;
@@ -37,21 +39,21 @@ use loading::Loading;
 use shutdown_wait::ShutdownWait;
 use snapshot::Snapshots;
 
-/// The offset that replies wait for, and the files that stand behind it. One an engine; any thread.
+/// The state of persistence in one engine: the offset for which replies wait, and the files behind it. Any thread.
 #[derive(Debug)]
 pub struct Persistence {
     /// The offset of the journal up to which replies may show changes.
     passed: AtomicU64,
-    /// A lock that is held, for moments, from reading that offset until it is stored: the thread that read first stores
-    /// first.
+    /// A lock that is held for a moment, from determining that offset until it is stored, so that threads store in the order
+    /// in which they determine it.
     passing: Mutex<()>,
-    /// Owners of replies that wait.
+    /// The owners of replies that wait.
     owners: Mutex<Vec<Arc<Mailbox>>>,
-    /// Wakes threads that wait themselves.
+    /// The condition for threads that wait by themselves.
     moved: Condvar,
-    /// Whether the AOF cannot be written: requests that are not answered yet are answered with an error.
+    /// The AOF cannot be written: requests that are not answered yet get an error.
     fails: AtomicBool,
-    /// Whether the engine has failed: no thread goes on with the AOF.
+    /// The engine has failed: no thread writes the AOF any more.
     is_over: AtomicBool,
     /// The AOF, if there is one.
     pub aof: Aof,
@@ -61,14 +63,14 @@ pub struct Persistence {
     pub loading: Loading,
     /// The end of the server, while replicas are waited for.
     pub waiting: ShutdownWait,
-    /// The disk with the files.
+    /// The wait for replicas before the end of the server.
     pub(crate) disk: Arc<dyn Disk>,
-    /// An AOF is being applied, which itself records the expired keys.
+    /// An AOF is being replayed. The AOF itself records the removal of expired keys.
     pub(crate) is_replaying: AtomicBool,
 }
 
 impl Persistence {
-    /// Creates the state of an engine without an AOF, with nothing saved since this time.
+    /// Makes the state of an engine without an AOF; `started` counts as the time of the last snapshot.
     pub fn new(started: Instant, disk: Arc<dyn Disk>) -> Self {
         Self {
             passed: AtomicU64::new(u64::MAX),
@@ -91,8 +93,8 @@ impl Persistence {
         self.passed.load(Ordering::Acquire)
     }
 
-    /// Sends `owner` a letter when more has passed. Returns true when `shown` has passed by now, or never will: no letter
-    /// follows then.
+    /// Has `owner` sent a letter when the offset has advanced. If `shown` is passed by now, or never will be, returns true,
+    /// and no letter is sent.
     pub fn tell_when_passed(&self, shown: u64, owner: &Arc<Mailbox>) -> bool {
         let mut owners = self.owners.lock();
         if shown <= self.passed() || self.fails() {
@@ -111,12 +113,12 @@ impl Persistence {
         self.fails.load(Ordering::Acquire)
     }
 
-    /// Says how far the journal has passed; `u64::MAX` where nothing is logged.
+    /// Sets the offset up to which replies may show changes; `u64::MAX` if there is no AOF.
     pub fn pass(&self, offset: u64) {
         self.pass_with(|| offset);
     }
 
-    /// Stores how far the journal has passed, as `look` finds it while no other thread stores it.
+    /// Sets the offset to the one that `look` returns. No other thread sets it during the call.
     pub fn pass_with(&self, look: impl FnOnce() -> u64) {
         let passing = self.passing.lock();
         let offset = look();
@@ -127,7 +129,7 @@ impl Persistence {
         }
     }
 
-    /// Sets whether the AOF cannot be written. Returns whether that is a change.
+    /// Sets whether the AOF cannot be written. Returns whether that changed.
     pub fn set_fails(&self, fails: bool) -> bool {
         let is_news = self.fails.swap(fails, Ordering::AcqRel) != fails;
         if is_news {
@@ -136,15 +138,15 @@ impl Persistence {
         is_news
     }
 
-    /// Notes that the engine has failed: waiting threads go on, and no snapshot begins with data that may be half changed.
+    /// Notes that the engine has failed: waiting threads go on, and no snapshot begins, because the data may be half changed.
     pub fn end(&self) {
         self.is_over.store(true, Ordering::Release);
         self.snapshots.refuse_more();
         self.tell();
     }
 
-    /// Waits until the journal has passed this offset. Returns false when the AOF cannot be written, or the engine has
-    /// failed.
+    /// Waits until replies may show changes up to this offset. Returns false if the AOF cannot be written, or if the engine
+    /// has failed.
     pub fn wait(&self, shown: u64) -> bool {
         let is_over = || self.is_over.load(Ordering::Acquire);
         let mut owners = self.owners.lock();
@@ -155,11 +157,11 @@ impl Persistence {
             self.aof.ask();
             self.moved.wait(&mut owners);
         }
-        // If the engine has failed, all passes because there is no AOF any more.
+        // If the engine has failed, there is no AOF any more, so all offsets count as passed.
         !is_over()
     }
 
-    /// Waits until the journal has passed this offset, or until the timeout.
+    /// Waits until replies may show changes up to this offset, or until the timeout.
     pub fn wait_for(&self, shown: u64, timeout: Duration) {
         let mut owners = self.owners.lock();
         if shown > self.passed() {

@@ -8,20 +8,20 @@ use std::io;
 pub enum Purpose {
     /// The file that `dbfilename` names.
     File,
-    /// A new base of the AOF.
+    /// A new base of the AOF (an AOF rewrite).
     Base,
-    /// Replicas that wait for all data.
+    /// A full sync of replicas.
     Replicas,
 }
 
-/// Why a snapshot is not begun.
+/// The reason why a snapshot does not begin.
 #[derive(Debug)]
 pub enum Refusal {
-    /// Another is being written, for this purpose.
+    /// Another snapshot is being written, for this purpose.
     Running(Purpose),
-    /// The engine ends, and writes none any more.
+    /// The engine ends, and writes no more snapshots.
     Closed,
-    /// Its thread cannot start.
+    /// The snapshot's thread cannot start.
     NoThread(io::Error),
 }
 
@@ -35,5 +35,5 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// An action for the end of a snapshot; its argument is whether the snapshot is good.
+/// An action for the end of a snapshot; its argument says whether the snapshot was written successfully.
 pub type WhenDone = Box<dyn FnOnce(bool) + Send>;

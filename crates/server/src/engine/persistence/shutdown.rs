@@ -1,13 +1,13 @@
-//! The shutdown of a server: the replicas it waits for, and its last snapshot.
+//! The shutdown of a server: the wait for its replicas, and its last snapshot.
 //!
-//! Replicas that lag are given `shutdown-timeout` seconds first, while clients that write are held: a thread waits for them.
-//! SHUTDOWN ABORT ends that.
+//! Replicas that lag first get up to `shutdown-timeout` seconds, while clients that write are held: a thread waits for the
+//! replicas. SHUTDOWN ABORT cancels that.
 //!
-//! While the snapshot is written every client is held, so that no reply shows a change that the snapshot lacks. If it cannot
-//! be written, the server goes on, unless it was told to end all the same.
+//! While the last snapshot is written all clients are held, so that no reply shows a change that the snapshot lacks. If it
+//! cannot be written, the server goes on, unless it was ordered to end in any case.
 //!
-//! A script that runs for long would keep the shards from the snapshot: it is ended, unless it has written. Then the server
-//! waits for it; SHUTDOWN NOSAVE avoids that.
+//! A script that runs for long would keep the shards from the snapshot. It is ended, unless it has written; then the server
+//! waits for it, which SHUTDOWN NOSAVE avoids.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::host::clock::{self, Instant};
 use crate::host::log;
 use crate::request::error::Error;
 
-/// The interval at which the thread checks whether replicas have everything.
+/// The interval at which the thread checks whether the replicas have all data.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// The choice of the caller of SHUTDOWN about a last snapshot.
@@ -37,23 +37,23 @@ pub enum FinalSnapshot {
     NoSave,
 }
 
-/// How the server is to end.
+/// The options of a shutdown.
 #[derive(Debug, Clone, Copy)]
 pub struct Shutdown {
     /// The last snapshot.
     pub final_snapshot: FinalSnapshot,
-    /// It ends even if that fails.
+    /// The server ends even if that snapshot fails.
     pub force: bool,
-    /// Replicas are not waited for.
+    /// The server does not wait for replicas.
     pub now: bool,
 }
 
 const GOES_ON: &str = "Errors trying to shut down the server. Check the logs for more information.";
 
-/// The reply to clients that wanted the server to end, if it goes on.
+/// The reply to clients that asked for a shutdown that fails.
 const FAILED: Error = Error::fixed("ERR Errors trying to SHUTDOWN. Check logs.");
 
-/// Returns whether a snapshot is to be written before the end: never of data that is loaded in part.
+/// Returns whether a last snapshot is to be written; never one of data that is loaded in part.
 pub fn has_last_words(engine: &Engine, final_snapshot: FinalSnapshot) -> bool {
     match final_snapshot {
         _ if engine.lifecycle.readiness.has(Hindrance::Loading) => false,
@@ -63,8 +63,8 @@ pub fn has_last_words(engine: &Engine, final_snapshot: FinalSnapshot) -> bool {
     }
 }
 
-/// Returns whether the engine may end, or is to by force. While the first base of its log is not there the data may be
-/// nowhere else, and the server goes on, as Redis does.
+/// Returns whether the engine may end, or has to by force. As long as the AOF lacks its first base, the data may be on no
+/// disk, and the server goes on, as Redis does.
 pub fn may_end(engine: &Engine, force: bool) -> bool {
     if !engine.persistence.aof.lacks_first_base(engine) {
         return true;
@@ -76,7 +76,7 @@ pub fn may_end(engine: &Engine, force: bool) -> bool {
     force
 }
 
-/// Returns whether replicas are to be waited for before the end.
+/// Returns whether the shutdown has to wait for replicas.
 pub fn has_lagging_replicas(engine: &Engine, how: Shutdown) -> bool {
     let end = engine.journal.end();
     let replicas = engine.replication.replicas.all();
@@ -87,11 +87,12 @@ pub fn has_lagging_replicas(engine: &Engine, how: Shutdown) -> bool {
         && known.any(|replica| replica.acked() != end)
 }
 
-/// Ends the engine: behind replicas that lack something, and behind a last snapshot if that is wished.
+/// Begins the shutdown of the engine: waits for replicas that lag, writes a last snapshot if `how` asks for it, and ends the
+/// engine.
 pub fn begin(engine: &Arc<Engine>, how: Shutdown, client: Option<Arc<Waiter>>) {
     let waiting = &engine.persistence.waiting;
     let Some(client) = waiting.join(client) else {
-        // The server ends when the present wait ends, as it was told first.
+        // A shutdown is waiting already; the server ends with its options when the wait ends.
         return;
     };
     if !has_lagging_replicas(engine, how) {
@@ -99,7 +100,7 @@ pub fn begin(engine: &Arc<Engine>, how: Shutdown, client: Option<Arc<Waiter>>) {
         return finish(engine, how, client.into_iter().collect());
     }
     let until_ms = clock::monotonic_ms() + engine.config.number(Opt::ShutdownTimeout) as u64 * 1_000;
-    // Set before the wait: the thread that ends the wait releases them.
+    // The hold begins before the wait, because the thread that ends the wait ends the hold.
     engine.clients.pause.hold_writes(Hold::Shutdown, true);
     if !waiting.begin(client, until_ms) {
         return;
@@ -114,7 +115,7 @@ pub fn begin(engine: &Arc<Engine>, how: Shutdown, client: Option<Arc<Waiter>>) {
     }
 }
 
-/// Waits until replicas have everything, but no longer than until this time, and ends the engine then.
+/// Waits until the replicas have all data, but at most until this time, and then ends the engine.
 fn wait_for_replicas(engine: &Arc<Engine>, how: Shutdown, until_ms: u64) {
     let waiting = &engine.persistence.waiting;
     let mut catching_up = CatchingUp::default();
@@ -129,7 +130,7 @@ fn wait_for_replicas(engine: &Arc<Engine>, how: Shutdown, until_ms: u64) {
     }
     let Some(clients) = waiting.end() else { return };
     catching_up.tell(engine, clock::monotonic_ms());
-    // An AOF may have been switched on in between, and its first base is not there yet.
+    // The AOF may have been switched on during the wait, and lack its first base.
     match may_end(engine, how.force) {
         true => finish(engine, how, clients),
         false => go_on(engine, &clients),
@@ -148,7 +149,7 @@ pub fn abort(engine: &Engine) -> bool {
     true
 }
 
-/// Ends the engine, behind a last snapshot if that is wished.
+/// Ends the engine, after a last snapshot if `how` asks for it.
 fn finish(engine: &Arc<Engine>, how: Shutdown, clients: Vec<Arc<Waiter>>) {
     let final_snapshot = how.final_snapshot;
     if !has_last_words(engine, final_snapshot) {
@@ -160,8 +161,8 @@ fn finish(engine: &Arc<Engine>, how: Shutdown, clients: Vec<Arc<Waiter>>) {
     save_last(engine, how, clients);
 }
 
-/// Starts the last snapshot. A running snapshot is given up for it, because its data is older; the caller does not wait
-/// for the end.
+/// Starts the last snapshot. A running snapshot is aborted for it, because its data is older. The caller does not wait for
+/// the end.
 fn save_last(engine: &Arc<Engine>, how: Shutdown, clients: Vec<Arc<Waiter>>) {
     let (ending, told) = (Arc::clone(engine), clients.clone());
     let mut ended: Option<WhenDone> =
@@ -182,10 +183,11 @@ fn save_last(engine: &Arc<Engine>, how: Shutdown, clients: Vec<Arc<Waiter>>) {
     }
 }
 
-/// Ends the engine as it is. A script that has written is waited for, unless nothing is wished to be kept.
+/// Ends the engine at once. If a script has written, waits for its end, unless SHUTDOWN NOSAVE was given.
 pub fn end_now(engine: &Engine, final_snapshot: FinalSnapshot) {
     engine.scripts.running.set_spares_writers(final_snapshot != FinalSnapshot::NoSave);
-    // Nothing is appended any more, not even for replicas: they are to go on where the AOF ends.
+    // From here on nothing is appended to the journal, not even for replicas: they will continue at the offset at which the
+    // AOF ends.
     engine.clients.pause.hold_writes(Hold::Shutdown, true);
     if engine.lifecycle.readiness.has(Hindrance::Loading) {
         log::warning("Received shutdown signal during loading, exiting now.");
@@ -207,7 +209,7 @@ fn end_after_snapshot(engine: &Engine, is_good: bool, force: bool, clients: &[Ar
     go_on(engine, clients);
 }
 
-/// Keeps the server running, and tells the clients that asked for its end.
+/// Keeps the server running after a failed shutdown, and answers the clients that asked for it with an error.
 fn go_on(engine: &Engine, clients: &[Arc<Waiter>]) {
     engine.clients.pause.give_up_end();
     engine.clients.post_resume();

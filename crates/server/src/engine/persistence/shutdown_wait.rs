@@ -1,4 +1,4 @@
-//! A server that waits for its replicas before it ends, and the clients that have told it to. Any thread.
+//! The wait of a server for its replicas before it ends, and the clients that have ordered the shutdown. Any thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,26 +9,26 @@ use parking_lot::Mutex;
 use crate::engine::clients::blocking::Waiter;
 use crate::host::waiting::Condvar;
 
-/// The wait of a server that is to end, if it waits.
+/// The wait before the end of a server, if there is one.
 #[derive(Debug, Default)]
 pub struct ShutdownWait {
     state: Mutex<Option<WaitState>>,
     changed: Condvar,
-    /// A signal has told the server to end, and the periodic work has not come to it, because DEBUG PAUSE-CRON stops it.
+    /// A signal has ordered a shutdown that the periodic work has not begun yet, because DEBUG PAUSE-CRON stops it.
     has_signal: AtomicBool,
 }
 
 #[derive(Debug)]
 struct WaitState {
-    /// The clients that have told it to end.
+    /// The clients that have ordered the shutdown.
     clients: Vec<Arc<Waiter>>,
-    /// Until when it waits, monotonic milliseconds.
+    /// The latest end of the wait, in monotonic milliseconds.
     until_ms: u64,
 }
 
 impl ShutdownWait {
-    /// Begins to wait, until this time at the most, monotonic milliseconds. Returns false if another client has told the
-    /// server to end since [`ShutdownWait::join`]; this client joins that one.
+    /// Begins a wait, at most until this time, in monotonic milliseconds. Returns false if another client has begun one since
+    /// [`ShutdownWait::join`]; then this client joins that one.
     pub fn begin(&self, client: Option<Arc<Waiter>>, until_ms: u64) -> bool {
         let mut state = self.state.lock();
         let is_first = state.is_none();
@@ -36,12 +36,13 @@ impl ShutdownWait {
         is_first
     }
 
-    /// Returns until when it waits, if it does.
+    /// Returns the latest end of the wait, if there is one.
     pub fn until_ms(&self) -> Option<u64> {
         self.state.lock().as_ref().map(|state| state.until_ms)
     }
 
-    /// Adds a client that tells the server to end during the wait, to be answered as the others; else gives the client back.
+    /// Adds a client that orders a shutdown during the wait, so that it is answered with the others. If there is no wait,
+    /// gives the client back.
     pub fn join(&self, client: Option<Arc<Waiter>>) -> Option<Option<Arc<Waiter>>> {
         match &mut *self.state.lock() {
             Some(state) => {
@@ -59,22 +60,22 @@ impl ShutdownWait {
         state.is_some()
     }
 
-    /// Notes a signal that waits for the periodic work.
+    /// Notes a signal that has ordered a shutdown, for the periodic work.
     pub fn note_signal(&self) {
         self.has_signal.store(true, Ordering::Relaxed);
     }
 
-    /// Returns whether a signal waits.
+    /// Returns whether such a signal is noted.
     pub fn has_signal(&self) -> bool {
         self.has_signal.load(Ordering::Relaxed)
     }
 
-    /// Takes the signal that waits. Returns false if there is none, because another thread has taken it.
+    /// Takes the noted signal. Returns false if there is none, because another thread has taken it.
     pub fn take_signal(&self) -> bool {
         self.has_signal.swap(false, Ordering::Relaxed)
     }
 
-    /// Ends the wait, and returns the clients that have told the server to end, if it waited.
+    /// Ends the wait, and returns the clients that have ordered the shutdown; None if there was no wait.
     pub fn end(&self) -> Option<Vec<Arc<Waiter>>> {
         let state = self.state.lock().take()?;
         self.changed.notify_all();

@@ -1,7 +1,7 @@
-//! Waiters for the disk to have the journal up to an offset, or to have more of it.
+//! Waiters for the journal to be fsynced up to an offset, or further than now.
 //!
-//! A waiter that enters checks afterwards, or while the list is locked, whether its offset has been reached: the syncing
-//! thread stores the offset first and reads the lists then. Any thread.
+//! A waiter that is entered checks afterwards, or while the list is locked, whether its offset has been reached: the syncing
+//! thread stores the offset first and then reads the lists. Any thread.
 
 use std::sync::Arc;
 
@@ -10,17 +10,17 @@ use parking_lot::Mutex;
 use crate::engine::clients::blocking::Waiter;
 use crate::messaging::mail::Mailbox;
 
-/// A callback for the time when the disk has an offset of the journal: with false where that will never be known.
+/// A callback for the time at which the journal has been fsynced up to an offset; it gets false if that will never be known.
 pub type SyncCall = Box<dyn FnOnce(bool) + Send>;
 
-/// All waiters for the disk, each in one of three ways.
+/// The waiters for an fsync, of three kinds.
 #[derive(Default)]
 pub struct SyncWaiters {
-    /// Clients of WAITAOF.
+    /// The clients of WAITAOF, with their offsets.
     clients: Mutex<Vec<(u64, Arc<Waiter>)>>,
-    /// Programs that embed the engine.
+    /// The callbacks of programs that embed the engine, with their offsets.
     calls: Mutex<Vec<(u64, SyncCall)>>,
-    /// Owners of connections that follow the journal; each is told once.
+    /// The owners of connections with CLIENT JOURNAL; each is notified once.
     owners: Mutex<Vec<Arc<Mailbox>>>,
 }
 
@@ -31,12 +31,12 @@ impl std::fmt::Debug for SyncWaiters {
 }
 
 impl SyncWaiters {
-    /// Notes a client that waits for an offset.
+    /// Enters a client that waits for an offset.
     pub fn enter_client(&self, offset: u64, waiter: &Arc<Waiter>) {
         self.clients.lock().push((offset, Arc::clone(waiter)));
     }
 
-    /// Takes out the clients that have waited long enough, and forgets clients that have stopped waiting otherwise.
+    /// Takes out the clients with an offset up to `synced`, and forgets clients that have stopped waiting for other reasons.
     pub fn take_clients(&self, synced: u64) -> Vec<(u64, Arc<Waiter>)> {
         let mut clients = self.clients.lock();
         clients.retain(|(_, waiter)| waiter.claim().is_some());
@@ -48,13 +48,14 @@ impl SyncWaiters {
         self.calls.lock().push((offset, call));
     }
 
-    /// Takes out the callbacks that are due; all, where the synced offset will never be known.
+    /// Takes out the callbacks that are due: all of them if the offset will never be known.
     pub fn take_calls(&self, synced: Option<u64>) -> Vec<SyncCall> {
         let is_due = |(offset, _): &mut (u64, SyncCall)| synced.is_none_or(|synced| *offset <= synced);
         self.calls.lock().extract_if(.., is_due).map(|(_, call)| call).collect()
     }
 
-    /// Notes an owner that wants one letter when there is news, unless there `is_news` already; whether there is.
+    /// Enters an owner that is to get a letter at the next change, unless `is_news` returns true, because there was a change
+    /// already; returns that.
     pub fn enter_owner(&self, owner: &Arc<Mailbox>, is_news: impl FnOnce() -> bool) -> bool {
         let mut owners = self.owners.lock();
         if is_news() {
@@ -66,7 +67,7 @@ impl SyncWaiters {
         false
     }
 
-    /// Takes out the owners that are to be told.
+    /// Takes out the owners that are to be notified.
     pub fn take_owners(&self) -> Vec<Arc<Mailbox>> {
         std::mem::take(&mut *self.owners.lock())
     }

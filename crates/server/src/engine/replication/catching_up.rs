@@ -1,8 +1,8 @@
 //! Waiting until replicas have the complete stream: before the server ends, and before it hands its role over.
 //!
-//! Clients that write are held in the meantime, so the last change stays the last one. Replicas are asked for their offset.
-//! The question itself is part of the stream: a replica that answers has all changes before the question, and the question.
-//! If all replicas have the complete stream already, none is asked. One thread.
+//! Clients that write are held during that time, so the last change stays the last one. Replicas are asked for their offset
+//! (REPLCONF GETACK). The question itself is part of the stream, so a replica that answers has all changes before the
+//! question, and the question. If all replicas have the complete stream already, none is asked. One thread.
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ pub struct CatchingUp {
     wanted: u64,
     /// The end of the journal, behind the question.
     asked: Option<u64>,
-    /// The number of acknowledgements of each replica, by its client, before the question.
+    /// For each replica, by its client: the number of its acknowledgements before the question.
     said: Vec<(u64, u64)>,
 }
 
 impl CatchingUp {
-    /// Asks all replicas how far they are, if something has changed since they were asked last.
+    /// Asks all replicas for their offset, if there are changes since the last question.
     pub fn ask(&mut self, engine: &Engine) {
         let end = engine.journal.end();
         if self.asked != Some(end) {
@@ -41,19 +41,19 @@ impl CatchingUp {
         self.asked.is_some() && replica.is_online() && replica.acked() >= self.wanted
     }
 
-    /// Returns whether a replica has the question, too: without it this server would be ahead of one that takes its place,
-    /// and could not go on from where it is. Redis's and Valkey's acknowledge the offset before the question.
+    /// Returns whether a replica also has the question. If it lacks it, this server would be ahead of a replica that takes
+    /// its place, and could not continue by a partial sync. Redis and Valkey acknowledge the offset before the question.
     pub fn has_question(&self, replica: &Replica) -> bool {
         let had_said = self.said.iter().find(|(id, _)| *id == replica.client.id).map_or(0, |(_, answers)| *answers);
         self.asked.is_some_and(|asked| replica.acked() >= asked) || replica.answers() > had_said
     }
 
-    /// Returns whether nothing has been appended since they were asked.
+    /// Returns whether nothing has been appended since the question.
     pub fn is_still_all(&self, engine: &Engine) -> bool {
         self.asked == Some(engine.journal.end())
     }
 
-    /// Returns whether all replicas have everything.
+    /// Returns whether all replicas have the complete stream.
     pub fn is_over(&self, engine: &Engine) -> bool {
         let replicas = engine.replication.replicas.all();
         replicas.iter().filter(|replica| replica.state().is_some()).all(|replica| self.has_all(replica))

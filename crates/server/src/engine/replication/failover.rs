@@ -1,6 +1,6 @@
-//! FAILOVER: a primary hands its role over to one of its replicas, and nothing is lost.
+//! FAILOVER: a primary hands its role over to one of its replicas, without the loss of a change.
 //!
-//! A thread of its own does it. Clients that write are held until a replica has the complete stream: the replica that was
+//! A separate thread does it. Clients that write are held until a replica has the complete stream: the replica that was
 //! named, or the first one that catches up. Then this server follows that replica, and asks it with PSYNC ... FAILOVER to
 //! become the primary. If the replica refuses, or a client aborts the failover before, this server becomes the primary again
 //! and the held clients go on. Any thread may ask for the state.
@@ -30,7 +30,7 @@ const LOOK: Duration = Duration::from_millis(5);
 /// The arguments of FAILOVER.
 #[derive(Debug, Clone, Default)]
 pub struct Order {
-    /// The replica that is to be the primary; none if any may be.
+    /// The replica that is to become the primary; None if any may.
     pub target: Option<Address>,
     /// The timeout in milliseconds; none for no timeout.
     pub timeout_ms: Option<u64>,
@@ -50,7 +50,7 @@ enum Stage {
 pub struct Failover {
     running: Mutex<Option<Running>>,
     changed: Condvar,
-    /// The stream of the primary that has handed its role over to this server, if one ever has: the last.
+    /// The stream of the primary that was the last to hand its role over to this server, if one has.
     taken: Mutex<Option<Id>>,
 }
 
@@ -58,7 +58,7 @@ pub struct Failover {
 struct Running {
     order: Order,
     stage: Stage,
-    /// Tells its thread from that of an earlier one.
+    /// The number of the failover, by which its thread notices that it has ended.
     number: u64,
 }
 
@@ -72,7 +72,7 @@ impl Failover {
         }
     }
 
-    /// The primary of this stream has handed its role over to this server.
+    /// Notes that the primary of this stream has handed its role over to this server.
     pub fn note_taken(&self, id: Id) {
         *self.taken.lock() = Some(id);
     }
@@ -87,7 +87,7 @@ impl Failover {
         self.running.lock().is_some()
     }
 
-    /// Returns whether this server has to ask the server that it follows to become the primary.
+    /// Returns whether this server follows the chosen replica and has to ask it to become the primary.
     pub fn is_in_progress(&self) -> bool {
         self.running.lock().as_ref().is_some_and(|running| running.stage == Stage::InProgress)
     }
@@ -97,7 +97,7 @@ impl Failover {
         running.as_ref().is_some_and(|running| running.number == number && running.stage == Stage::WaitingForSync)
     }
 
-    /// Waits a moment, or until it is ended.
+    /// Waits for the next check, or until the failover is ended.
     fn wait(&self) {
         self.changed.wait_for(&mut self.running.lock(), LOOK);
     }
@@ -107,7 +107,7 @@ impl Failover {
     /// Begins to hand the role over. All shards are locked.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why that is not possible.
     pub fn begin(&self, engine: &Arc<Engine>, order: Order) -> Result<(), Error> {
         let Order { target, timeout_ms, is_forced } = &order;
         let (failover, replicas) = (self, engine.replication.replicas.all());
@@ -157,7 +157,7 @@ impl Failover {
         true
     }
 
-    /// The replica has become the primary: this server is its replica now.
+    /// Notes that the replica has become the primary: this server is its replica now.
     pub fn note_done(&self, engine: &Engine) {
         let running = &self.running;
         let done = running.lock().take_if(|running| running.stage == Stage::InProgress);
@@ -170,7 +170,7 @@ impl Failover {
         }
     }
 
-    /// The replica does not want to be the primary. No shard is locked.
+    /// Notes that the replica has refused to become the primary. No shard is locked.
     pub fn note_refused(&self, engine: &Engine) {
         let buffer = BatchBuffer::default();
         let locks = all_shards::lock_all(engine, &buffer);
@@ -188,7 +188,7 @@ impl Failover {
         engine.clients.post_resume();
     }
 
-    /// The life of the thread.
+    /// Runs the thread of the failover with this number.
     fn hand_over(&self, engine: &Arc<Engine>, number: u64) {
         let (failover, begun_ms) = (self, clock::monotonic_ms());
         let mut catching_up = CatchingUp::default();
@@ -205,7 +205,7 @@ impl Failover {
         }
     }
 
-    /// Follows the replica that has everything, if there is one; whether this was all.
+    /// Follows the replica that has the complete stream, if there is one; returns whether the thread's work is done.
     fn try_hand_over(&self, engine: &Engine, (number, begun_ms): (u64, u64), catching_up: &CatchingUp) -> bool {
         let failover = self;
         let Some(order) = failover.running.lock().as_ref().map(|running| running.order.clone()) else { return true };
@@ -223,7 +223,7 @@ impl Failover {
                 log::notice(&format!("Failover to {target} time out exceeded, failing over."));
                 Some(target)
             }
-            // A client that was let through before the locks were taken may have written.
+            // A client may have passed the gate before the hold began, and may have written before the locks were taken.
             None => self
                 .caught_up_replica(engine, &order, catching_up)
                 .filter(|_| catching_up.is_still_all(engine))

@@ -1,9 +1,8 @@
-//! The id of a server's replication stream.
+//! The ids of a server's replication stream.
 //!
-//! An id is forty random hexadecimal digits. Two servers with streams of the same id have the same bytes at the same
-//! offsets. If a replica becomes a primary, its stream goes on under a new id, because its old primary may go on too. Its
-//! bytes of the old stream stay valid under the old id, which is kept as second id with the offset at which it ended. Any
-//! thread.
+//! An id is forty random hexadecimal digits. Two servers with streams of the same id have the same bytes at the same offsets.
+//! If a replica becomes a primary, its stream continues under a new id, because its old primary may go on too. Its bytes of
+//! the old stream stay valid under the old id, which is kept as the second id, with the offset at which it ended. Any thread.
 
 use std::fmt;
 
@@ -11,7 +10,8 @@ use parking_lot::Mutex;
 
 use crate::host::planted::{self, Fault};
 
-/// The highest offset at which a stream is continued. None reaches it: as much room again must remain behind it.
+/// The highest offset at which a stream is continued. No stream reaches it; it leaves the other half of the range free behind
+/// it.
 pub const OFFSET_MAX: u64 = i64::MAX as u64 / 2;
 
 /// The name of a stream.
@@ -19,7 +19,7 @@ pub const OFFSET_MAX: u64 = i64::MAX as u64 / 2;
 pub struct Id([u8; Id::LEN]);
 
 impl Id {
-    /// Digits of an id.
+    /// The number of digits of an id.
     pub const LEN: usize = 40;
 
     /// Returns the id with the digits that these bytes encode.
@@ -32,13 +32,14 @@ impl Id {
         Self(digits)
     }
 
-    /// Parses the id that a peer has sent; none if it is not forty printable characters, as other servers' are.
+    /// Parses an id that a peer has sent; returns None if it is not forty printable characters, as the ids of all servers
+    /// are.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let digits = <[u8; Self::LEN]>::try_from(text).ok()?;
         digits.iter().all(u8::is_ascii_graphic).then_some(Self(digits))
     }
 
-    /// Its digits.
+    /// Returns the digits.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
@@ -56,7 +57,7 @@ impl fmt::Debug for Id {
     }
 }
 
-/// A position in a stream: a snapshot or an AOF states with it where its data stands.
+/// A position in a stream, which a snapshot or an AOF states for its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// The stream's id.
@@ -71,7 +72,7 @@ pub struct Place {
 #[derive(Debug)]
 pub struct Ids(Mutex<Names>);
 
-/// The present id, and the second with the offset before which its bytes are this stream's too.
+/// The present id, and the second id with the offset before which its bytes belong to this stream too.
 #[derive(Debug, Clone, Copy)]
 struct Names {
     id: Id,
@@ -79,17 +80,17 @@ struct Names {
 }
 
 impl Ids {
-    /// A stream with this id and no other.
+    /// Makes the ids of a stream that has only this one.
     pub fn new(id: Id) -> Self {
         Self(Mutex::new(Names { id, second: None }))
     }
 
-    /// The present id.
+    /// Returns the present id.
     pub fn id(&self) -> Id {
         self.0.lock().id
     }
 
-    /// The second id, and the offset before which its bytes are this stream's too.
+    /// Returns the second id, and the offset before which its bytes belong to this stream too.
     pub fn second(&self) -> Option<(Id, u64)> {
         self.0.lock().second
     }
@@ -99,7 +100,7 @@ impl Ids {
         *self.0.lock() = Names { id, second: None };
     }
 
-    /// Goes on under a new id from this offset of the journal on; the old one stays good up to there.
+    /// Continues the stream under a new id from this offset of the journal on; the old id stays valid up to there.
     pub fn shift(&self, id: Id, offset: u64) {
         let mut names = self.0.lock();
         *names = Names { id, second: Some((names.id, offset)) };

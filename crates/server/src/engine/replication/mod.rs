@@ -1,7 +1,7 @@
 //! Replication: one data set that a primary changes and that any number of replicas follow.
 //!
 //! There is one stream. Replicas are sent the journal, byte by byte, and its offset is the replication offset. A replica
-//! keeps its primary's bytes at its primary's offsets. So a server that knows the stream's id and its own offset can go on
+//! keeps its primary's bytes at its primary's offsets. So a server that knows the stream's id and its own offset can continue
 //! with another server that has the same stream.
 //!
 //! | file | contents |
@@ -9,10 +9,10 @@
 //! | `catching_up` | Waiting until replicas have the complete stream. |
 //! | `failover` | Handing the role over to a replica. |
 //! | `role_change` | The consequences of becoming a replica, and of becoming a primary. |
-//! | `ids` | The stream's id, and its id before that. |
+//! | `ids` | The stream's id, and its previous id. |
 //! | `own_deadlines` | Keys to which clients of a replica have given a deadline. |
-//! | `replica` | One replica that this server feeds, and its offset. |
-//! | `replicas` | All of them. |
+//! | `replica` | A replica that this server feeds, and its offset. |
+//! | `replicas` | The list of these replicas. |
 //! | `resume` | Continuing the stream after a restart, at the position of the loaded data. |
 //! | `role` | Whether this server is a primary or a replica, its primary, and the state of its link. |
 //! | `spill` | The bytes that a slow replica has still to be sent, in files. |
@@ -48,13 +48,13 @@ pub use wait::WaitCondition;
 /// The replication state of one engine. Any thread.
 #[derive(Debug)]
 pub struct Replication {
-    /// The ids of its stream.
+    /// The ids of the stream.
     pub ids: Ids,
-    /// The replicas that follow it.
+    /// The replicas that follow this server.
     pub replicas: Replicas,
-    /// Its role, and the primary that it follows.
+    /// The role of this server, and the primary that it follows.
     pub role: Role,
-    /// Handing that over.
+    /// The state of a failover, which hands the role over.
     pub failover: Failover,
     /// The keys that its own clients have written while it is a replica, with their deadlines.
     pub own_deadlines: OwnDeadlines,

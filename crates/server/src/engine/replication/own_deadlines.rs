@@ -21,7 +21,7 @@ pub struct OwnDeadline {
     pub name: Arc<[u8]>,
 }
 
-/// All keys with such a deadline.
+/// The keys with such a deadline.
 #[derive(Debug, Default)]
 pub struct OwnDeadlines(Mutex<Inner>);
 
@@ -32,7 +32,7 @@ struct Inner {
 }
 
 impl OwnDeadlines {
-    /// A client has given this key a deadline. The lock of the key's shard is held.
+    /// Notes that a client has given this key a deadline. The lock of the key's shard is held.
     pub fn note(&self, database: u32, name: &[u8], at_ms: i64) {
         let mut inner = self.0.lock();
         let name: Arc<[u8]> = name.into();
@@ -42,8 +42,8 @@ impl OwnDeadlines {
         inner.by_time.insert(OwnDeadline { at_ms, database, name });
     }
 
-    /// Returns the first key that is due, if there is one: after its deadline, because the key expires only then. It stays
-    /// until [`OwnDeadlines::done`] is called for it.
+    /// Returns the first key that has expired, if there is one: a key expires after its deadline, not at it. It stays until
+    /// [`OwnDeadlines::done`] is called for it.
     pub fn first_due(&self, now_ms: i64) -> Option<OwnDeadline> {
         self.0.lock().by_time.first().filter(|first| first.at_ms < now_ms).cloned()
     }
@@ -56,12 +56,13 @@ impl OwnDeadlines {
         }
     }
 
-    /// Forgets all keys: the data has been replaced, or this server has become a primary, where every key expires.
+    /// Forgets all keys, because the data has been replaced, or because this server has become a primary, on which every key
+    /// expires.
     pub fn clear(&self) {
         *self.0.lock() = Inner::default();
     }
 
-    /// Returns how many there are.
+    /// Returns the number of these keys.
     pub fn len(&self) -> usize {
         self.0.lock().by_time.len()
     }

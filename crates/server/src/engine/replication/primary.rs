@@ -1,9 +1,9 @@
 //! A server's work for its replicas: it accepts them, begins snapshots for them, sends signs of life, and counts the good
 //! replicas.
 //!
-//! The journal is kept for replicas from the first replica on, and until none has been connected for `repl-backlog-ttl`
-//! seconds. Outside of that time replicas cost nothing. The stream then gets a new id, because the changes of that time are
-//! in no stream. Any thread, with no shard locked.
+//! The journal is kept for replicas from the first replica on, until no replica has been connected for `repl-backlog-ttl`
+//! seconds. At other times replicas cost nothing; the stream gets a new id after such a time, because the changes of that
+//! time are in no stream. Any thread, with no shard locked.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,32 +24,32 @@ use crate::host::clock::Instant;
 use crate::host::log;
 use crate::messaging::mail::Letter;
 
-/// Asks a replica how far it is.
+/// The request that asks a replica for its offset.
 const GETACK: &[u8] = b"*3\r\n$8\r\nREPLCONF\r\n$6\r\nGETACK\r\n$1\r\n*\r\n";
-/// Shows replicas that the stream is alive.
+/// The request that shows replicas that the stream is alive.
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
 
 /// The interval of the signs of life to replicas that wait for a snapshot, in milliseconds; as in Redis.
 const SIGN_MS: u64 = 1_000;
 
-/// The bytes that a replica may lag beyond the backlog before files are made for it: a replica that is slow for a moment
-/// touches no disk.
+/// The bytes by which a replica may lag beyond the backlog before files are made for it, so that a replica that is slow for a
+/// moment causes no disk access.
 const BRIEF_LAG_BYTES: u64 = 4 << 20;
 
-/// The bytes that are left free below a replica's output buffer limit: room for one write to a file and for the bytes in its
+/// The bytes that are kept free below a replica's output buffer limit: room for one write to a file and for the bytes in its
 /// connection.
 const LIMIT_ROOM_BYTES: u64 = 2 << 20;
 
-/// The way in which a replica begins.
+/// The kind of sync with which a replica begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Beginning {
-    /// A partial sync: it goes on at its offset, with the stream of this id.
+    /// A partial sync: the replica continues at its offset, with the stream of this id.
     Continues(Id),
     /// A full sync.
     Anew,
 }
 
-/// Lets a replica in, which asks to go on from an offset of the stream with an id, or for everything.
+/// Accepts a replica, which asks for a partial sync from an offset of the stream with an id, or for a full sync.
 pub fn admit_replica(engine: &Engine, replica: &Arc<Replica>, wanted: Option<(Id, u64)>, now: Instant) -> Beginning {
     let (ids, replicas) = (&engine.replication.ids, &engine.replication.replicas);
     let now_ms = now.monotonic_ms();
@@ -74,7 +74,7 @@ pub fn admit_replica(engine: &Engine, replica: &Arc<Replica>, wanted: Option<(Id
         replicas.pinged_ms.store(now_ms, Ordering::Relaxed);
     }
     replicas.enter(replica);
-    // A replica may come and go between two looks at the list of replicas.
+    // A replica may connect and disconnect between two checks of the list of replicas.
     replicas.seen_ms.store(now_ms, Ordering::Relaxed);
     weigh_replicas(engine, now);
     if beginning == Beginning::Anew {
@@ -83,27 +83,26 @@ pub fn admit_replica(engine: &Engine, replica: &Arc<Replica>, wanted: Option<(Id
     beginning
 }
 
-/// A replica's connection has ended.
+/// Removes a replica whose connection has ended.
 pub fn dismiss_replica(engine: &Engine, replica: &Replica) {
     engine.replication.replicas.leave(replica);
     give_up_unwanted_file(engine);
 }
 
-/// Gives up the file that is being written for replicas, if no replica wants it any more.
+/// Aborts the file that is being written for replicas, if no replica needs it any more.
 pub(in crate::engine) fn give_up_unwanted_file(engine: &Engine) {
     let replicas = &engine.replication.replicas;
     let is_of_use = |file: &Transfer| {
         let waits = |replica: &Arc<Replica>| replica.waits_since_ms().is_some();
         !file.takers().is_empty() || replicas.all().iter().any(waits) || engine.config.is_set(Opt::Save)
     };
-    // As in Redis the file is still written if there are save rules: a replica that connects before its end gets it at
-    // once.
+    // As in Redis, the file is still written if there are save rules: a replica that connects before its end gets it at once.
     if replicas.file_being_written().is_some_and(|file| !is_of_use(&file)) {
         engine.persistence.snapshots.abort_for_replicas();
     }
 }
 
-/// A replica has said how far it is.
+/// Notes the offset that a replica has acknowledged, and answers the clients that wait for it.
 pub fn acknowledge_for(engine: &Engine, replica: &Replica, applied: u64, synced: Option<u64>, now: Instant) {
     if replica.acknowledge(applied, synced, now.monotonic_ms()) {
         log::notice(&format!("Synchronization with replica {} succeeded", replica.client.socket.address));
@@ -114,8 +113,8 @@ pub fn acknowledge_for(engine: &Engine, replica: &Replica, applied: u64, synced:
     call_acknowledged(engine, now.monotonic_ms());
 }
 
-/// Does the work that is due for replicas. Every thread that ticks calls it. While there are no replicas and nothing is
-/// kept for any, it costs a few loads.
+/// Does the work that is due for replicas. Every thread that ticks calls it. If there are no replicas and no backlog, it
+/// costs a few loads.
 pub fn replication_cron(engine: &Engine, now: Instant) {
     let (replicas, now_ms) = (&engine.replication.replicas, now.monotonic_ms());
     call_acknowledged(engine, now_ms);
@@ -128,14 +127,14 @@ pub fn replication_cron(engine: &Engine, now: Instant) {
         }
         return;
     }
-    // Counted from the last time, so that another period holds at once.
+    // The time is counted from the last run, so that a changed period applies at once.
     let is_due = |done_ms: &AtomicU64, every_ms: u64| {
         let last_ms = done_ms.load(Ordering::Relaxed);
-        // One of the workers does it.
+        // Only one of the workers does the work.
         now_ms >= last_ms.saturating_add(every_ms)
             && done_ms.compare_exchange(last_ms, now_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     };
-    // While the server waits for replicas before it ends, a ping would be one more entry for them to reach.
+    // While the server waits for replicas before it ends, a PING would be one more request for them to acknowledge.
     if !engine.clients.pause.is_leaving() && is_due(&replicas.pinged_ms, ping_every_ms(engine)) {
         engine.journal.append_for_replicas(PING);
     }
@@ -150,18 +149,18 @@ pub fn replication_cron(engine: &Engine, now: Instant) {
     begin_due_sync(engine, now);
 }
 
-/// Asks all replicas how far they are; the offset behind the question.
+/// Asks all replicas for their offset; returns the offset of the journal behind the question.
 pub fn ask_replicas(engine: &Engine) -> u64 {
     engine.journal.append_for_replicas(GETACK)
 }
 
-/// Returns how often the stream is shown to be alive.
+/// Returns the interval of the PINGs in the stream.
 fn ping_every_ms(engine: &Engine) -> u64 {
     engine.config.number(Opt::ReplPingReplicaPeriod) as u64 * 1_000
 }
 
-/// Closes replicas of which nothing was heard for longer than `repl-timeout`, or that took nothing of their snapshot for so
-/// long.
+/// Closes replicas from which no message has come for longer than `repl-timeout`, or that have taken nothing of their
+/// snapshot for so long.
 fn close_silent_replicas(engine: &Engine, now_ms: u64) {
     let timeout_ms = engine.config.number(Opt::ReplTimeout) as u64 * 1_000;
     for replica in engine.replication.replicas.all() {
@@ -182,13 +181,13 @@ fn forget_old_backlog(engine: &Engine, now_ms: u64) {
     let ttl_ms = engine.config.number(Opt::ReplBacklogTtl) as u64 * 1_000;
     if ttl_ms != 0 && now_ms.saturating_sub(replicas.seen_ms.load(Ordering::Relaxed)) > ttl_ms {
         log::notice("Replication backlog freed after no replica was connected for repl-backlog-ttl seconds.");
-        // In this order: no snapshot may state a position in a stream that ended before it went on under a new id.
+        // The order matters: no snapshot may state a position in a stream that ended before it got its new id.
         engine.journal.drop_backlog();
         engine.replication.ids.renew(new_replication_id(engine));
     }
 }
 
-/// Moves the bytes that the journal keeps for one slow replica alone into files, up to `repl-spill-max` bytes. All bytes
+/// Moves the bytes that the journal keeps only for one slow replica into files, up to `repl-spill-max` bytes. All bytes
 /// before `end` may be sent. `repl-backlog-size` bytes and a few megabytes stay in memory.
 pub fn spill_for(engine: &Engine, replica: &Replica, end: u64) {
     let (replicas, bytes_max) = (&engine.replication.replicas, engine.config.memory(Opt::ReplSpillMax));
@@ -200,7 +199,7 @@ pub fn spill_for(engine: &Engine, replica: &Replica, end: u64) {
         let folder = engine.config.resolve(&engine.config.text(Opt::ReplSpillDir));
         let path = folder.join(format!("temp-repl-spill-{}-{}", engine.identity.mark(), replica.client.id));
         let file = engine.persistence.disk.open(&path, Open::Create)?;
-        // The file stays readable through its open handle.
+        // The file stays readable through its open handle after its name is removed.
         _ = engine.persistence.disk.remove(&path);
         Ok(file)
     };
@@ -215,17 +214,17 @@ pub fn spill_for(engine: &Engine, replica: &Replica, end: u64) {
     }
 }
 
-/// Bytes that a replica may be behind before its stream goes into files.
+/// Returns the bytes by which a replica may lag before its part of the stream goes into files.
 fn lag_in_memory_max(engine: &Engine) -> u64 {
     let limit = engine.config.output_limit(ClientClass::Replica);
-    // Bytes that could be in a file must not count against the limit.
+    // Bytes that could go into a file must not bring the replica to its output buffer limit.
     let [hard_bytes, soft_bytes] =
         [limit.hard_bytes, limit.soft_bytes].map(|bytes| if bytes == 0 { u64::MAX } else { bytes });
     let backlog = engine.config.memory(Opt::ReplBacklogSize);
     backlog + BRIEF_LAG_BYTES.min(hard_bytes.min(soft_bytes).saturating_sub(backlog + LIMIT_ROOM_BYTES))
 }
 
-/// An id that no stream has had.
+/// Returns a new random replication id.
 pub fn new_replication_id(engine: &Engine) -> Id {
     let dice = engine.identity.dice();
     Id::of_bytes([(); Id::LEN / 2].map(|()| dice.number() as u8))
@@ -261,7 +260,7 @@ fn share_file(engine: &Engine) {
     }
 }
 
-/// Begins a snapshot for the replicas that wait for one, if they have waited for long enough or are enough.
+/// Begins a snapshot for the replicas that wait for one, if they have waited for long enough or if there are enough of them.
 fn begin_due_sync(engine: &Engine, now: Instant) {
     let now_ms = now.monotonic_ms();
     share_file(engine);
@@ -287,15 +286,15 @@ pub fn weigh_replicas(engine: &Engine, now: Instant) {
     engine.lifecycle.readiness.set(Hindrance::FewReplicas, lacks);
 }
 
-/// Returns the number of good replicas; none if the options do not ask for it.
+/// Returns the number of good replicas; None if the options do not ask for any.
 pub fn good_replicas(engine: &Engine, now: Instant) -> Option<usize> {
     let lag_s = engine.config.number(Opt::MinReplicasMaxLag) as u64;
     let asks = engine.config.number(Opt::MinReplicasToWrite) != 0 && lag_s != 0;
-    // As in Redis whole seconds are compared.
+    // As in Redis, whole seconds are compared.
     asks.then(|| engine.replication.replicas.good(lag_s * 1_000 + 999, now.monotonic_ms()))
 }
 
-/// Returns which replicas have the journal up to an offset.
+/// Returns how many servers have the journal up to an offset.
 pub fn reached(engine: &Engine, offset: u64) -> Reached {
     let replicas = &engine.replication.replicas;
     Reached {
@@ -305,7 +304,7 @@ pub fn reached(engine: &Engine, offset: u64) -> Reached {
     }
 }
 
-/// Answers a client when its condition is met, and asks the replicas for their offsets.
+/// Enters a client that is answered when its condition is met, and asks the replicas for their offsets.
 pub fn answer_when_acknowledged(engine: &Engine, waiter: &Arc<Waiter>, wanted: WaitCondition) {
     let waiters = &engine.replication.replicas.waiters;
     waiters.enter(wanted, waiter);
@@ -313,9 +312,9 @@ pub fn answer_when_acknowledged(engine: &Engine, waiter: &Arc<Waiter>, wanted: W
     answer_acknowledged(engine);
 }
 
-/// Calls back, from any thread, when so many replicas have applied all that is in the journal now and so many have
-/// fsynced it. Calls back with false when the timeout has passed, or if this server is no primary any more. May call
-/// before it returns. While no client is served there are no replicas, and no thread checks the timeout.
+/// Calls back, from any thread, with true when so many replicas have applied all that is in the journal now and so many have
+/// fsynced it. Calls back with false when the timeout has passed, or if this server is no primary any more. May call before
+/// it returns. If no client is served, there are no replicas, and no thread checks the timeout.
 pub fn when_replicas_have(
     engine: &Engine,
     (applied, synced): (usize, usize),
@@ -331,7 +330,7 @@ pub fn when_replicas_have(
     call_acknowledged(engine, now_ms);
 }
 
-/// Calls back the programs that have finished waiting for replicas.
+/// Calls back the programs whose wait for replicas has ended.
 pub fn call_acknowledged(engine: &Engine, now_ms: u64) {
     let is_primary = !engine.replication.role.is_replica() && engine.failure().is_none();
     let over = engine.replication.replicas.waiters.take_callers(|caller| {
@@ -342,7 +341,7 @@ pub fn call_acknowledged(engine: &Engine, now_ms: u64) {
     over.into_iter().for_each(|(has_come, call)| call(has_come));
 }
 
-/// Asks the replicas how far they are, unless they were asked behind this offset already.
+/// Asks the replicas for their offset, unless they were asked after this offset already.
 pub fn ask_replicas_about(engine: &Engine, offset: u64) {
     let waiters = &engine.replication.replicas.waiters;
     if waiters.must_ask(offset) {
@@ -350,7 +349,7 @@ pub fn ask_replicas_about(engine: &Engine, offset: u64) {
     }
 }
 
-/// Answers the clients that have finished waiting for replicas. Costs one load while no client waits.
+/// Answers the clients whose wait for replicas has ended. If no client waits, this costs one load.
 pub fn answer_acknowledged(engine: &Engine) {
     let waiters = &engine.replication.replicas.waiters;
     if waiters.is_empty() {
@@ -375,7 +374,7 @@ mod tests {
     fn the_stream_is_kept_for_a_replica_that_was_there_for_a_moment() {
         let engine = Engine::new(Config::default());
         let replica = Arc::new(Replica::new(&client(&engine)));
-        // Of a machine that has been up for longer than `repl-backlog-ttl`.
+        // The time of a machine that has been up for longer than `repl-backlog-ttl`.
         let now = Instant { wall_us: 0, monotonic_us: 100_000 * 1_000_000 };
         admit_replica(&engine, &replica, None, now);
         dismiss_replica(&engine, &replica);

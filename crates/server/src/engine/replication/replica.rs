@@ -1,10 +1,11 @@
-//! One replica: its properties as it stated them, its offset, and the next bytes for it.
+//! A replica: its properties as it stated them, its offset, and the next bytes for it.
 //!
 //! A replica is first sent a snapshot ([`Transfer`]) and then the journal from that snapshot's instant on, or only the
 //! journal from its own offset on. The worker that owns its connection asks for the next bytes ([`Replica::next`]) whenever
 //! the connection takes more; all other threads see only numbers. The server keeps nothing for a replica but its position in
-//! the journal. So a replica that does not read costs the bytes that are written in that time: beyond the backlog on the
-//! disk, and beyond the disk's allowance in memory, up to the limit of its class of clients. Any thread.
+//! the journal. So a replica that does not read costs the bytes that are written to the journal in that time: those beyond
+//! the backlog take disk space, and those beyond the disk's allowance take memory, up to the limit of its class of clients.
+//! Any thread.
 
 use std::io;
 use std::sync::Arc;
@@ -20,25 +21,25 @@ use crate::engine::clients::client_info::ClientInfo;
 use crate::engine::journal::ReplicaCursor;
 use crate::host::planted::{self, Fault};
 
-/// Bytes that go into a file at once.
+/// The number of bytes that go into a file at once.
 const SPILL_BYTES: usize = 1 << 20;
 
-/// The properties that a replica has stated before it asked for the data.
+/// The properties that a replica has stated before its PSYNC or SYNC.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Told {
-    /// The port that it serves.
+    /// The port on which the replica serves clients.
     pub port: u16,
     /// The address at which others reach it, if that differs from the address of its connection.
     pub address: Option<String>,
-    /// The replica finds the end of a snapshot of unstated length.
+    /// The replica can find the end of a snapshot whose length is not stated.
     pub finds_end: bool,
-    /// The replica knows that the stream may have got another id since.
+    /// The replica understands that the stream may continue under another id.
     pub knows_ids: bool,
-    /// The version of a Valkey, in its own way of counting: 0x090102 is 9.1.2.
+    /// The replica's version if it is a Valkey, in its own form: 0x090102 is 9.1.2.
     pub valkey: Option<u32>,
-    /// The replica loads the newest version of Redis's format, whichever that is.
+    /// The replica loads every version of Redis's format, including the newest.
     pub loads_newest: bool,
-    /// The replica wants a snapshot and nothing behind it.
+    /// The replica wants a snapshot and no stream after it.
     pub snapshot_only: bool,
     /// The part of the data that the replica wants.
     pub filter: RdbFilter,
@@ -52,7 +53,7 @@ impl Told {
     }
 }
 
-/// The progress of a replica.
+/// The phase of a replica's sync.
 #[derive(Debug)]
 enum Phase {
     /// The replica waits for the beginning of a snapshot.
@@ -63,18 +64,18 @@ enum Phase {
     Loaded,
     /// The replica is sent the journal.
     Online,
-    /// The replica has the data that it wanted, and is sent no more.
+    /// The replica has all the data that it asked for, and is sent no more.
     Done,
 }
 
-/// The name of the state in INFO.
+/// The state of a replica, as INFO names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplicaState {
-    /// Waits for a snapshot, or is sent one as it is made.
+    /// The replica waits for a snapshot, or is sent one while it is made.
     WaitBgsave,
-    /// Is sent a snapshot from a file, or loads one.
+    /// The replica is sent a snapshot from a file, or loads one.
     SendBulk,
-    /// Follows.
+    /// The replica is sent the journal.
     Online,
 }
 
@@ -89,36 +90,36 @@ impl ReplicaState {
     }
 }
 
-/// The next bytes for a replica.
+/// The outcome of asking for the next bytes for a replica.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Next {
-    /// The bytes that were appended.
+    /// Bytes were appended.
     Bytes,
     /// There is nothing to send for now.
     Nothing,
-    /// The replica has the data that it wanted, and is sent no more.
+    /// The replica has all the data that it asked for, and is sent no more.
     Done,
-    /// The replica cannot go on, because its snapshot has failed or has gone on without it.
+    /// The replica cannot go on, because its snapshot has failed or no longer waits for it.
     Lost,
 }
 
-/// One replica, as its primary knows it.
+/// A replica, as its primary knows it.
 #[derive(Debug)]
 pub struct Replica {
-    /// The client that its connection is.
+    /// The client of the replica's connection.
     pub client: Arc<ClientInfo>,
     /// The properties that the replica has stated.
     pub told: Mutex<Told>,
-    /// The replica has begun with SYNC: it acknowledges nothing, and is told no offsets.
+    /// The replica has begun with SYNC: it acknowledges nothing, and is sent no offsets.
     pub is_silent: AtomicBool,
     feed: Mutex<Feed>,
-    /// The offset that it has applied, as it has said last.
+    /// The offset up to which it has applied the journal, as it has acknowledged last.
     acked: AtomicU64,
-    /// The offset that is on its disk.
+    /// The offset up to which it has fsynced the journal, as it has acknowledged last.
     acked_synced: AtomicU64,
     /// The number of its acknowledgements.
     answers: AtomicU64,
-    /// The time of its last message since it is online, monotonic milliseconds; 0 before the first message or check.
+    /// The time of its last message since it is online, in monotonic milliseconds; 0 before the first message or check.
     heard_ms: AtomicU64,
     pub(super) is_registered: AtomicBool,
 }
@@ -127,21 +128,22 @@ pub struct Replica {
 struct Feed {
     phase: Phase,
     follower: Option<ReplicaCursor>,
-    /// The part of the journal that is sent before the bytes that the follower reads.
+    /// The part of the journal in files, which is sent before the bytes that the cursor reads.
     spill: Spill,
-    /// The time at which it began to wait for a snapshot, monotonic milliseconds.
+    /// The time at which it began to wait for a snapshot, in monotonic milliseconds.
     since_ms: u64,
-    /// The bytes of the snapshot that the replica had taken at the last check, and the time since when it has taken no more.
+    /// The number of bytes of the snapshot that the replica had taken at the last check, and the time since which that has
+    /// not grown.
     seen: (u64, u64),
-    /// Bytes of the stream that the connection sends at its end.
+    /// The last bytes of the stream, for the end of the connection.
     rest: Vec<u8>,
 }
 
-/// The most bytes of the stream that a connection sends at its end.
+/// The most bytes of the stream that are sent at the end of a connection.
 const REST_BYTES_MAX: usize = 256 << 10;
 
 impl Replica {
-    /// A client that has said something only replicas say.
+    /// Makes the state of a client that has sent a command which only replicas send.
     pub fn new(client: &Arc<ClientInfo>) -> Self {
         Self {
             client: Arc::clone(client),
@@ -163,7 +165,7 @@ impl Replica {
         }
     }
 
-    /// Returns the address at which it is reached: the one that it has stated, or that of its connection.
+    /// Returns the address at which the replica is reached: the one that it has stated, or that of its connection.
     pub fn address(&self) -> String {
         let told = self.told.lock().address.clone();
         told.unwrap_or_else(|| {
@@ -177,22 +179,22 @@ impl Replica {
         })
     }
 
-    /// Its address and the port that it serves.
+    /// Returns the address and the port at which the replica is reached.
     pub fn reached_at(&self) -> Address {
         Address { host: self.address(), port: self.told.lock().port }
     }
 
-    /// Returns whether it is reached at this address.
+    /// Returns whether the replica is reached at this address.
     pub fn is_at(&self, address: &Address) -> bool {
         self.reached_at() == *address
     }
 
-    /// Returns whether it has asked for the data.
+    /// Returns whether the replica has sent PSYNC or SYNC.
     pub fn is_registered(&self) -> bool {
         self.is_registered.load(Ordering::Relaxed)
     }
 
-    /// Goes on with the journal from this follower's position.
+    /// Sends the replica the journal from this cursor's position on.
     pub fn go_online(&self, follower: ReplicaCursor, now_ms: u64) {
         self.hear(now_ms);
         let mut feed = self.feed.lock();
@@ -207,14 +209,14 @@ impl Replica {
         feed.since_ms = now_ms;
     }
 
-    /// Since when it has waited for a snapshot to begin, if it does.
+    /// Returns the time since which it waits for a snapshot to begin, if it does.
     pub fn waits_since_ms(&self) -> Option<u64> {
         let feed = self.feed.lock();
         matches!(feed.phase, Phase::Waiting).then_some(feed.since_ms)
     }
 
-    /// Sends the replica this snapshot, and the journal from the snapshot's instant on. Returns false if it does not wait for
-    /// a snapshot, because another one was first.
+    /// Sends the replica this snapshot, and then the journal from the snapshot's instant on. Returns false if it does not
+    /// wait for a snapshot, because it has got another one already.
     pub fn load(&self, transfer: &Arc<Transfer>, follower: Option<ReplicaCursor>) -> bool {
         let mut feed = self.feed.lock();
         if !matches!(feed.phase, Phase::Waiting) {
@@ -226,12 +228,12 @@ impl Replica {
         true
     }
 
-    /// Notes that the replica has applied the journal up to an offset, and has fsynced it up to another. Returns whether that
-    /// brings it online.
+    /// Notes that the replica has applied the journal up to an offset, and has fsynced it up to another. Returns whether the
+    /// replica becomes online by that.
     pub fn acknowledge(&self, applied: u64, synced: Option<u64>, now_ms: u64) -> bool {
         self.acked.fetch_max(applied, Ordering::Relaxed);
         self.acked_synced.fetch_max(synced.unwrap_or_default(), Ordering::Relaxed);
-        // The store comes after the offsets that it counts.
+        // The count is increased after the offsets are stored, so that a reader that sees it sees them too.
         self.answers.fetch_add(1, Ordering::Release);
         self.hear(now_ms);
         let mut feed = self.feed.lock();
@@ -247,14 +249,14 @@ impl Replica {
         self.heard_ms.store(now_ms, Ordering::Relaxed);
     }
 
-    /// Returns the milliseconds since its last message, counted from the first check since it is online: while it loads its
-    /// snapshot it may send nothing.
+    /// Returns the milliseconds since its last message. They are counted from the first check after it came online, because
+    /// while it loads its snapshot it may send nothing.
     pub fn silent_ms(&self, now_ms: u64) -> u64 {
         let heard = self.heard_ms.compare_exchange(0, now_ms, Ordering::Relaxed, Ordering::Relaxed);
         now_ms.saturating_sub(heard.err().unwrap_or(now_ms))
     }
 
-    /// Returns the milliseconds for which it has taken nothing of the available snapshot, as far as that was checked.
+    /// Returns the milliseconds for which it has taken nothing of the available snapshot, as of the checks so far.
     pub fn stalled_ms(&self, now_ms: u64) -> u64 {
         let mut feed = self.feed.lock();
         let Feed { phase, seen, .. } = &mut *feed;
@@ -273,12 +275,12 @@ impl Replica {
         }
     }
 
-    /// The offset that it has applied, as far as is known.
+    /// Returns the last known offset up to which it has applied the journal.
     pub fn acked(&self) -> u64 {
         self.acked.load(Ordering::Relaxed)
     }
 
-    /// The offset that is on its disk, as far as is known.
+    /// Returns the last known offset up to which it has fsynced the journal.
     pub fn acked_synced(&self) -> u64 {
         self.acked_synced.load(Ordering::Relaxed)
     }
@@ -288,12 +290,12 @@ impl Replica {
         self.answers.load(Ordering::Acquire)
     }
 
-    /// Returns the name of the replica's phase in INFO; none for a replica that has the data that it wanted.
+    /// Returns the state for INFO; None for a replica that has all the data that it asked for.
     pub fn state(&self) -> Option<ReplicaState> {
         match &self.feed.lock().phase {
             Phase::Waiting => Some(ReplicaState::WaitBgsave),
             Phase::Loading { transfer, .. } if transfer.is_being_written() || transfer.is_streamed() => {
-                // As in Redis, which calls only the sending of a file so.
+                // As in Redis: only the sending of a file is `send_bulk`.
                 Some(ReplicaState::WaitBgsave)
             }
             Phase::Loading { .. } | Phase::Loaded => Some(ReplicaState::SendBulk),
@@ -302,12 +304,12 @@ impl Replica {
         }
     }
 
-    /// Returns whether it follows.
+    /// Returns whether the replica is sent the journal.
     pub fn is_online(&self) -> bool {
         self.state() == Some(ReplicaState::Online)
     }
 
-    /// Returns whether it needs signs of life, because nothing else is sent to it for long.
+    /// Returns whether the replica needs signs of life, because it may be sent nothing else for long.
     pub fn needs_signs(&self) -> bool {
         match &self.feed.lock().phase {
             Phase::Waiting => true,
@@ -316,12 +318,12 @@ impl Replica {
         }
     }
 
-    /// The bytes of the journal, which ends at `end`, that are kept for it.
+    /// Returns the number of bytes of the journal, which ends at `end`, that are kept for the replica.
     pub fn lag(&self, end: u64) -> u64 {
         self.feed.lock().follower.as_ref().map_or(0, |follower| end.saturating_sub(follower.offset()))
     }
 
-    /// Appends about `bytes_max` of the bytes that come next; of the journal none behind `end`.
+    /// Appends the next bytes, about `bytes_max` of them; those of the journal only up to the offset `end`.
     pub fn next(&self, end: u64, bytes_max: usize, into: &mut Vec<u8>) -> Next {
         let mut feed = self.feed.lock();
         let Feed { phase, follower, spill, rest, .. } = &mut *feed;
@@ -362,14 +364,14 @@ impl Replica {
                     false => Phase::Online,
                 };
                 self.heard_ms.store(0, Ordering::Relaxed);
-                // This read gave no more bytes, but the next ones may be there.
+                // This read has given no bytes, but there may be more.
                 Next::Bytes
             }
         }
     }
 
-    /// Moves the bytes that the journal keeps for this replica alone, up to `kept` bytes before `end`, into files that `make`
-    /// begins. They are counted in `total`, which grows to `total_max` at most.
+    /// Moves the bytes that the journal keeps only for this replica into files that `make` begins, except for the last `kept`
+    /// bytes before `end`. The bytes are counted in `total`, which does not grow beyond `total_max`.
     ///
     /// # Errors
     /// Those of the system. The journal then goes on keeping the bytes.
@@ -400,7 +402,7 @@ impl Replica {
         Ok(())
     }
 
-    /// Ends the feed. The next bytes of the stream before `end` are kept for [`Replica::take_rest`].
+    /// Ends the feed. The last bytes of the stream before `end` are kept for [`Replica::take_rest`].
     pub(super) fn end_at(&self, end: u64) {
         let mut rest = Vec::new();
         let mut feed = self.feed.lock();
@@ -415,12 +417,12 @@ impl Replica {
         self.end();
     }
 
-    /// Takes the bytes that the connection is to send before it is closed.
+    /// Takes the bytes that the connection has to send before it is closed.
     pub fn take_rest(&self) -> Vec<u8> {
         std::mem::take(&mut self.feed.lock().rest)
     }
 
-    /// Releases the bytes that are kept for the replica: it is sent nothing any more.
+    /// Releases the bytes that are kept for the replica, which is sent no more.
     pub(super) fn end(&self) {
         let mut feed = self.feed.lock();
         if let Phase::Loading { transfer, .. } = &feed.phase {

@@ -1,12 +1,12 @@
 //! Continuing the stream after a restart, at the position of the loaded data.
 //!
-//! A snapshot states its stream's id, its offset and the selected database, with Redis's field names. An AOF that was fsynced
-//! to its end has this in a file next to it (`keep_closing_place`), which is read once: an AOF that has been
-//! written since has no such file. So only data that is byte for byte equal is ever continued. If a process died, its data
-//! beyond its snapshot or its AOF is at no known position.
+//! A snapshot states its stream's id, its offset and the selected database, with Redis's field names. For an AOF that was
+//! fsynced to its end, this is in a file beside it (`keep_closing_place`), which is read once: an AOF that has been written
+//! since has no such file. So only data that is byte for byte equal is ever continued. If a process died, its data beyond its
+//! snapshot or its AOF is at no known position.
 //!
-//! A replica goes on under the same id, if its primary still has the next bytes. A primary begins a new id and keeps the
-//! loaded one as second id: replicas that stand at that position go on, and those that are ahead of it do not.
+//! A replica continues under the same id, if its primary still has the next bytes. A primary begins a new id and keeps the
+//! loaded one as second id: replicas at that position continue, and those beyond it need a full sync.
 //!
 //! The thread that starts or ends the server calls this, while no client is served.
 
@@ -28,7 +28,7 @@ use crate::host::clock::Instant;
 use crate::host::log;
 use crate::host::planted::{self, Fault};
 
-/// The largest size in bytes of the file next to an AOF: an id, two numbers and a sum.
+/// The greatest size in bytes of the file beside an AOF: an id, two numbers and a checksum.
 const FILE_BYTES_MAX: u64 = 128;
 
 /// The parts of its position that a snapshot has stated so far.
@@ -36,12 +36,12 @@ const FILE_BYTES_MAX: u64 = 128;
 pub struct PlaceRead {
     id: Option<Id>,
     offset: Option<u64>,
-    /// The database that is selected there.
+    /// The database that is selected at the position.
     pub database: Option<u32>,
 }
 
 impl PlaceRead {
-    /// Takes in a field; whether it is about the place.
+    /// Reads a field of a snapshot; returns whether the field is about the position.
     pub fn take(&mut self, name: &[u8], value: &[u8]) -> bool {
         let number = || number::parse_i64(value).and_then(|number| u64::try_from(number).ok());
         match name {
@@ -53,21 +53,21 @@ impl PlaceRead {
         true
     }
 
-    /// The place, if all of it was said.
+    /// Returns the position, if all of its parts were stated.
     pub fn place(&self) -> Option<Place> {
         Some(Place { id: self.id?, offset: self.offset?, database: self.database? })
     }
 }
 
 impl Place {
-    /// Writes it in front of the keys of a snapshot.
+    /// Writes the position before the keys of a snapshot.
     pub fn write(&self, writer: &mut Writer) {
         writer.aux("repl-stream-db", i64::from(self.database));
         writer.aux("repl-id", self.id.as_str().as_bytes());
         writer.aux("repl-offset", self.offset.min(i64::MAX as u64) as i64);
     }
 
-    /// Returns the text of the file next to an AOF.
+    /// Returns the text of the file beside an AOF.
     fn to_line(self) -> String {
         let Self { id, offset, database } = self;
         let text = format!("{id} {offset} {database}");
@@ -87,15 +87,15 @@ impl Place {
     }
 }
 
-/// Returns the data's position in the stream to replicas, if the journal's position is this one; none if there is no
-/// stream. All shards are locked, or no client is served.
+/// Returns the position of the data in the replication stream, if the journal is at `offset` and `database`; None if there is
+/// no stream. All shards are locked, or no client is served.
 pub fn place_at(engine: &Engine, (offset, database): (u64, u32)) -> Option<Place> {
-    // Behind the position: else the stream might have got another name in between, and gone on under that.
+    // The id is read after the position: otherwise the stream might have got another id in between, and continued under that.
     let id = engine.replication.ids.id();
     engine.journal.is_streamed().then_some(Place { id, offset, database })
 }
 
-/// Continues the stream to replicas at the position of the loaded data. No AOF is open yet.
+/// Continues the replication stream at the position of the loaded data. No AOF is open yet.
 pub fn resume_stream(engine: &Engine, place: Place, now: Instant) {
     let Place { id, offset, database } = place;
     let (ids, role) = (&engine.replication.ids, &engine.replication.role);
@@ -117,13 +117,13 @@ pub fn resume_stream(engine: &Engine, place: Place, now: Instant) {
     engine.journal.keep_backlog(engine.config.memory(Opt::ReplBacklogSize));
 }
 
-/// The file beside the log.
+/// Returns the path of the file beside the AOF that states its final position.
 pub fn closing_place_path(engine: &Engine) -> PathBuf {
     let name = String::from_utf8_lossy(&engine.config.text(Opt::Appendfilename)).into_owned();
     engine.persistence.aof.folder_path(engine).join(format!("{name}.stream"))
 }
 
-/// Writes the AOF's position in the stream next to the AOF, which has been closed and fsynced.
+/// Writes the final position of the AOF, which has been closed and fsynced, into the file beside it.
 pub fn keep_closing_place(engine: &Engine) {
     let position = engine.journal.position();
     let Some(place) = place_at(engine, position).filter(|place| engine.journal.synced() == place.offset) else {
@@ -142,13 +142,13 @@ pub fn keep_closing_place(engine: &Engine) {
     }
 }
 
-/// Where the log ended when it was closed, if that stands beside it.
+/// Returns the final position of the AOF, if the file beside it states one.
 pub fn closing_place(engine: &Engine) -> Option<Place> {
     let line = read_small(&*engine.persistence.disk, &closing_place_path(engine), FILE_BYTES_MAX);
     line.ok().and_then(|line| Place::of_line(&line))
 }
 
-/// Removes the file beside the AOF that says where the AOF ended, if it was closed, and returns that place. The AOF is
+/// Removes the file beside the AOF that states its final position, and returns that position, if there is one. The AOF is
 /// about to be written again.
 pub fn take_closing_place(engine: &Engine) -> Option<Place> {
     let path = closing_place_path(engine);

@@ -1,7 +1,7 @@
 //! The role of this server: primary or replica, its primary's address, and the state of its link.
 //!
-//! The thread that changes the role holds the locks of all shards ([`Role::follow`], [`Role::lead`]): so no write that was
-//! let through before is still running. One thread keeps the link while there is a primary to follow. It asks for its
+//! The thread that changes the role holds the locks of all shards ([`Role::follow`], [`Role::lead`]), so no write that has
+//! passed the gates before is still running. One thread runs the link while there is a primary to follow. It asks for its
 //! [`Task`], reports its progress, and ends when there is no task any more. Each task has a number: a task that was replaced
 //! can no longer report. Any thread may read.
 
@@ -17,9 +17,9 @@ use crate::host::waiting::Condvar;
 /// The address of a primary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
-    /// A name or an address.
+    /// The primary's name or address.
     pub host: String,
-    /// Its port.
+    /// The primary's port.
     pub port: u16,
 }
 
@@ -32,13 +32,13 @@ impl std::fmt::Display for Address {
 /// The progress of a link, with ROLE's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkState {
-    /// A connection has still to be made.
+    /// No connection is open.
     Connect,
-    /// A connection is being made.
+    /// A connection is being opened.
     Connecting,
-    /// The two introduce themselves.
+    /// Replica and primary exchange their properties.
     Handshake,
-    /// All data is coming, or being loaded.
+    /// A full sync: the snapshot is arriving, or is being loaded.
     Sync,
     /// The stream arrives.
     Connected,
@@ -57,12 +57,12 @@ impl LinkState {
     }
 }
 
-/// A dump that is coming.
+/// The snapshot of a full sync that is arriving.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Transfer {
-    /// Its bytes, if the primary has said how many.
+    /// The length of the snapshot, if the primary has stated it.
     pub total_bytes: Option<u64>,
-    /// The bytes received.
+    /// The received bytes.
     pub read_bytes: u64,
 }
 
@@ -73,11 +73,11 @@ pub struct LinkStatus {
     pub primary: Address,
     /// The progress of the link.
     pub state: LinkState,
-    /// The time of the last bytes from the primary, monotonic milliseconds; none before that.
+    /// The time of the last bytes from the primary, in monotonic milliseconds; None before the first.
     pub heard_ms: Option<u64>,
-    /// The time since when there is no stream, monotonic milliseconds; none if it never began, or is running.
+    /// The time since which no stream arrives, in monotonic milliseconds; None if it never began, or if it arrives.
     pub down_since_ms: Option<u64>,
-    /// The dump that is coming.
+    /// The snapshot that is arriving.
     pub transfer: Option<Transfer>,
 }
 
@@ -88,14 +88,14 @@ pub struct Task {
     pub primary: Address,
     /// The number of this task.
     pub number: u64,
-    /// The number of times that this server had become a primary, or had changed data by itself: data that was copied before
-    /// that is no copy any more.
+    /// How often this server had become a primary, or had changed data by itself, when the task began. Data that was copied
+    /// before such a change is no copy any more.
     pub leads: u64,
-    /// True if this server's own journal, of the time when it was a primary, may be continued.
+    /// This server's own journal, from the time when it was a primary, may be continued.
     pub may_continue: bool,
 }
 
-/// Starts the thread of the link.
+/// A function that starts the thread of the link.
 type Starter = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 /// The role of one engine. Any thread.
@@ -129,7 +129,7 @@ struct Inner {
     /// The link's socket, so that a thread that replaces the task can end waits on it.
     socket: Option<TcpStream>,
     has_thread: bool,
-    /// The engine ends.
+    /// The engine has ended.
     is_over: bool,
 }
 
@@ -154,7 +154,7 @@ impl Role {
         self.is_replica.load(Ordering::Acquire)
     }
 
-    /// The number of the present task. Costs one load.
+    /// Returns the number of the present task. Costs one load.
     #[inline]
     pub fn number(&self) -> u64 {
         self.number.load(Ordering::Acquire)
@@ -162,7 +162,7 @@ impl Role {
 
     /// Sets the function that starts the thread of the link.
     pub fn set_starter(&self, start: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
-        // The first stays: all of one engine are the same.
+        // If it was set before, the first one stays: all starters of one engine are the same.
         _ = self.starter.set(Box::new(start));
     }
 
@@ -171,9 +171,9 @@ impl Role {
         self.starter.get().is_some()
     }
 
-    /// Follows this primary from now on, in place of an earlier one. Returns false if the server did so already. If it was a
-    /// primary, `may_continue` states whether its own journal may be continued. All shards are locked, or no client is served
-    /// yet.
+    /// Makes this server follow a primary from now on, in place of an earlier one. Returns false if it does so already. If it
+    /// was a primary, `may_continue` says whether its own journal may be continued. All shards are locked, or no client is
+    /// served yet.
     pub fn follow(&self, primary: Address, may_continue: bool) -> bool {
         let mut inner = self.inner.lock();
         if inner.primary.as_ref() == Some(&primary) {
@@ -189,7 +189,7 @@ impl Role {
         true
     }
 
-    /// Becomes a primary. Returns false if the server was one. All shards are locked.
+    /// Makes this server a primary. Returns false if it is one already. All shards are locked.
     pub fn lead(&self) -> bool {
         let mut inner = self.inner.lock();
         if inner.primary.is_none() {
@@ -203,7 +203,7 @@ impl Role {
         true
     }
 
-    /// Lets the link continue at the position of the loaded data, which is in a primary's stream. No client is served yet.
+    /// Lets the link continue at the position of the loaded data, which lies in a primary's stream. No client is served yet.
     pub fn allow_continuing(&self) {
         self.inner.lock().may_continue = true;
     }
@@ -213,8 +213,8 @@ impl Role {
         self.inner.lock().may_continue = false;
     }
 
-    /// Makes the link begin again and ask for a full sync, because this server has changed data outside of the stream. All
-    /// shards are locked: a link that was about to go on finds its task replaced.
+    /// Makes the link begin again with a full sync, because this server has changed data outside of the stream. All shards
+    /// are locked, so a link that is about to apply bytes notices that its task was replaced.
     pub fn begin_anew(&self) {
         let mut inner = self.inner.lock();
         if !std::mem::replace(&mut inner.may_continue, false) {
@@ -227,10 +227,10 @@ impl Role {
         self.changed.notify_all();
     }
 
-    /// Sees to it that there is a thread for the link, if there is to be one. No lock is held.
+    /// Starts the thread of the link, if there is a primary to follow and the thread does not run. No lock is held.
     ///
     /// # Errors
-    /// Why it cannot start.
+    /// The reason why the thread cannot start.
     pub fn start(&self) -> Result<(), String> {
         let mut inner = self.inner.lock();
         if inner.has_thread || inner.primary.is_none() || inner.is_over {
@@ -242,7 +242,7 @@ impl Role {
         start().inspect_err(|_| self.inner.lock().has_thread = false)
     }
 
-    /// Ends the link and its thread: the engine ends.
+    /// Ends the link and its thread, because the engine ends.
     pub fn end(&self) {
         let mut inner = self.inner.lock();
         inner.is_over = true;
@@ -252,13 +252,13 @@ impl Role {
         self.changed.notify_all();
     }
 
-    /// Waits for the end of the link's thread, which was told to end, or until the timeout.
+    /// Waits until the link's thread has ended, as it was told to, or until the timeout.
     pub fn wait_until_ended(&self, time: Duration) {
         let mut inner = self.inner.lock();
         self.changed.wait_while_for(&mut inner, |inner| inner.has_thread, time);
     }
 
-    /// The primary, if this is a replica, and how the link is.
+    /// Returns the primary and the state of the link, if this is a replica.
     pub fn link(&self) -> Option<LinkStatus> {
         let inner = self.inner.lock();
         let Link { state, heard_ms, down_since_ms, transfer } = inner.link;
@@ -276,9 +276,9 @@ impl Role {
     }
 }
 
-/// The calls of the link's thread.
+/// The functions for the link's thread.
 impl Role {
-    /// Returns the primary to follow. If it returns none, the thread ends: another one may be started.
+    /// Returns the task of the thread. If it returns None, the thread has to end, and another may be started later.
     pub fn task(&self) -> Option<Task> {
         let mut inner = self.inner.lock();
         let primary = inner.primary.clone().filter(|_| !inner.is_over);
@@ -291,7 +291,7 @@ impl Role {
         Some(Task { primary: primary?, number, leads, may_continue })
     }
 
-    /// The thread has ended amid its task, because of a fault of ours.
+    /// Notes that the thread has ended within its task, because of an internal fault.
     pub fn note_thread_failed(&self) {
         self.inner.lock().has_thread = false;
         self.changed.notify_all();
@@ -302,7 +302,7 @@ impl Role {
         self.inner.lock().number == task.number
     }
 
-    /// Waits for so long, or until the task does not stand any more.
+    /// Waits for so long, or until the task is replaced or ended.
     pub fn wait(&self, task: &Task, time: Duration) {
         let mut inner = self.inner.lock();
         if inner.number == task.number {
@@ -310,7 +310,8 @@ impl Role {
         }
     }
 
-    /// Keeps a second handle of the link's socket, to end it when the task does; false when the task has ended already.
+    /// Keeps a second handle of the link's socket, to shut it when the task ends. Returns false if the task has ended
+    /// already.
     pub fn keep_socket(&self, task: &Task, socket: Option<TcpStream>) -> bool {
         let mut inner = self.inner.lock();
         let is_current = inner.number == task.number;
@@ -320,7 +321,7 @@ impl Role {
         is_current
     }
 
-    /// Sets the progress of the link at this time, monotonic milliseconds. Returns false if the task has ended.
+    /// Sets the state of the link at this time, in monotonic milliseconds. Returns false if the task has ended.
     pub fn set_state(&self, task: &Task, state: LinkState, now_ms: u64) -> bool {
         let mut inner = self.inner.lock();
         if inner.number != task.number {
@@ -339,7 +340,7 @@ impl Role {
         true
     }
 
-    /// Sets the number of received bytes of a dump.
+    /// Sets the progress of an arriving snapshot.
     pub fn set_transfer(&self, task: &Task, transfer: Transfer) {
         let mut inner = self.inner.lock();
         if inner.number == task.number {
@@ -352,7 +353,7 @@ impl Role {
         self.ahead_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// Notes that bytes of the primary arrived at this time, monotonic milliseconds.
+    /// Notes that bytes of the primary arrived at this time, in monotonic milliseconds.
     pub fn note_heard(&self, now_ms: u64) {
         self.inner.lock().link.heard_ms = Some(now_ms);
     }
@@ -366,10 +367,10 @@ impl Inner {
         self.shut();
     }
 
-    /// Ends all waits on the socket.
+    /// Shuts the socket, which ends all waits on it.
     fn shut(&mut self) {
         if let Some(socket) = self.socket.take() {
-            // One that is closed already is as good.
+            // An error means that the socket is closed already, which is as good.
             _ = socket.shutdown(Shutdown::Both);
         }
     }

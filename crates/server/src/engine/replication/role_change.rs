@@ -1,6 +1,6 @@
 //! The consequences of becoming a replica, and of becoming a primary.
 //!
-//! The role changes while all shards are locked. With it changes the meaning of the journal: it is a copy of the primary's,
+//! The role changes while all shards are locked. The meaning of the journal changes with it: it is a copy of the primary's,
 //! or this server's own. The refusals that follow from the role are among the engine's hindrances, which the gates check
 //! anyway. Any thread.
 
@@ -16,7 +16,7 @@ use crate::host::clock::Instant;
 use crate::messaging::mail::Letter;
 use crate::request::error::Error;
 
-/// Why a client is not waited with any longer.
+/// The error for blocked clients of a server that has become a replica.
 const UNBLOCKED: Error =
     Error::fixed("UNBLOCKED force unblock from blocking operation, instance state changed (master -> replica?)");
 
@@ -24,7 +24,7 @@ const UNBLOCKED: Error =
 pub fn note_role(engine: &Engine) {
     let role = &engine.replication.role;
     let is_replica = role.is_replica();
-    // While the role is handed over, clients that write are held, and learn the outcome.
+    // During a failover, clients that write are held instead of refused, until its outcome is known.
     let is_handing_over = engine.replication.failover.is_running();
     let is_read_only = is_replica && !is_handing_over && engine.config.flag(Opt::ReplicaReadOnly);
     let is_stale = is_replica && !role.is_connected() && !engine.config.flag(Opt::ReplicaServeStaleData);
@@ -33,10 +33,11 @@ pub fn note_role(engine: &Engine) {
     engine.lifecycle.readiness.set(Hindrance::Stale, is_stale);
 }
 
-/// Follows this primary from now on. Returns false if the server does so already. All shards are locked, or no client is
-/// served yet. The caller makes sure that there is a thread for the link.
+/// Makes this server follow a primary from now on. Returns false if it does so already. All shards are locked, or no client
+/// is served yet. The caller starts the thread of the link.
 pub fn follow_primary(engine: &Engine, primary: Address) -> bool {
-    // Changes were counted only if the journal is kept for replicas: then another server can go on at its end.
+    // The offsets count all changes only if the journal is kept for replicas: only then another server can continue at its
+    // end.
     let may_continue = engine.journal.is_streamed();
     let was_replica = engine.replication.role.is_replica();
     if !engine.replication.role.follow(primary, may_continue) {
@@ -47,13 +48,13 @@ pub fn follow_primary(engine: &Engine, primary: Address) -> bool {
     disconnect_replicas(engine);
     disconnect_journal_followers(engine);
     if !was_replica {
-        // A replica's clients may no longer take the elements that they wait for.
+        // Clients of a replica may no longer take the elements for which they wait.
         engine.clients.blocking.all().iter().for_each(|waiter| engine.refuse(waiter, &UNBLOCKED));
     }
     true
 }
 
-/// Becomes a primary. Returns false if the server is one already. All shards are locked.
+/// Makes this server a primary. Returns false if it is one already. All shards are locked.
 pub fn lead(engine: &Engine, now: Instant) -> bool {
     if !engine.replication.role.lead() {
         return false;
@@ -87,8 +88,8 @@ pub fn end_replica(engine: &Engine, client: u64) {
         .for_each(|replica| replica.end());
 }
 
-/// Makes all replicas reconnect, because the stream has changed or has another id. Their connections send the changes that
-/// clients were told of before they close.
+/// Makes all replicas reconnect, because the stream has changed or has another id. Before their connections close, they send
+/// the changes that clients have seen.
 pub fn disconnect_replicas(engine: &Engine) {
     let sendable = engine.persistence.passed().min(engine.journal.end());
     for replica in engine.replication.replicas.all() {

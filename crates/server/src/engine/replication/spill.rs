@@ -1,8 +1,8 @@
 //! The part of the journal that a slow replica has still to be sent, in files: pieces of the stream, unchanged.
 //!
-//! A file has no name once it is open. So nothing is left of it when its bytes have been sent, its replica has disconnected
-//! or the process has ended. It is deliberately no AOF: nothing is fsynced, and a replica that reconnects later finds none of
-//! it. The owner of the replica's feed calls it, from one thread at a time.
+//! A file has no name once it is open, so nothing is left of it when its bytes have been sent, its replica has disconnected
+//! or the process has ended. It is deliberately no AOF: nothing is fsynced, and a replica that reconnects later cannot
+//! continue from it. The owner of the replica's feed calls it, from one thread at a time.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -11,14 +11,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use sleeve_disk::disk::File;
 
-/// The bytes after which another file begins, so that sent bytes take no space for long.
+/// The number of bytes after which another file begins, so that sent bytes do not take space for long.
 const FILE_BYTES: u64 = 16 << 20;
 
-/// Bytes of a stream that wait in files, oldest first.
+/// The bytes of a replica's stream that wait in files, oldest first.
 #[derive(Debug, Default)]
 pub struct Spill {
     pieces: VecDeque<SpillFile>,
-    /// The bytes of the files of all replicas.
+    /// The sum of the bytes in the files of all replicas.
     total: Arc<AtomicU64>,
 }
 
@@ -28,17 +28,17 @@ struct SpillFile {
     len: u64,
     /// The number of bytes that have been sent.
     read: u64,
-    /// An append has failed: the bytes behind `len` are of no use.
+    /// An append has failed: the bytes behind `len` are invalid.
     is_torn: bool,
 }
 
 impl Spill {
-    /// None yet, counted in this sum.
+    /// Makes an empty spill, whose bytes are counted in this sum.
     pub fn new(total: &Arc<AtomicU64>) -> Self {
         Self { pieces: VecDeque::new(), total: Arc::clone(total) }
     }
 
-    /// Returns whether nothing waits.
+    /// Returns whether no bytes wait.
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
@@ -62,10 +62,10 @@ impl Spill {
         Ok(())
     }
 
-    /// Appends the bytes that come next, at most so many.
+    /// Appends the next bytes to `into`, at most `bytes_max`.
     ///
     /// # Errors
-    /// They cannot be read.
+    /// The bytes cannot be read.
     pub fn read(&mut self, bytes_max: usize, into: &mut Vec<u8>) -> io::Result<()> {
         let Some(piece) = self.pieces.front_mut() else { return Ok(()) };
         let (start, count) = (into.len(), bytes_max.min((piece.len - piece.read) as usize));
@@ -79,7 +79,7 @@ impl Spill {
         Ok(())
     }
 
-    /// Lets go of files of which all was sent.
+    /// Drops files of which all bytes have been sent.
     fn drop_sent(&mut self) {
         while let Some(piece) = self.pieces.pop_front_if(|piece| piece.read == piece.len) {
             self.total.fetch_sub(piece.len, Ordering::Relaxed);

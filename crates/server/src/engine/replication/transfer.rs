@@ -1,10 +1,10 @@
 //! A snapshot on its way to replicas.
 //!
 //! One thread walks through the data and appends blocks. The workers that own the replicas' connections take them out, each
-//! replica at its own position. In the first form the blocks are sent as they are made, between a mark of forty characters
-//! and the same mark again. No more than a stated number of bytes of them is kept: the thread waits for the slowest replica,
-//! or puts the rest into a file. In the second form all blocks are in a file, which is read when it is complete and its
-//! length is sent first. Replicas that connect together share a snapshot. Any thread.
+//! replica at its own position. There are two forms. In the first the blocks are sent as they are made, between a mark of
+//! forty characters and the same mark again. A bounded number of bytes of them is kept: the thread waits for the slowest
+//! replica, or puts the rest into a file. In the second form all blocks are in a file, which is sent when it is complete,
+//! with its length first. Replicas that connect together share a snapshot. Any thread.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use super::ids::Id;
 use crate::host::waiting::Condvar;
 use crate::messaging::mail::{Letter, Mailbox};
 
-/// Bytes of a file that are read at once.
+/// The number of bytes of a file that are read at once.
 const READ_BYTES: usize = 256 << 10;
 
-/// The format that replicas of one snapshot can load, and the part of the data that they want.
+/// The format that the replicas of one snapshot can load, and the part of the data that they want.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ReplicaForm {
     /// The major version of the replicas, if they are Valkeys that load Valkey's format.
@@ -46,26 +46,26 @@ pub enum RdbFilter {
 #[derive(Debug)]
 pub struct Transfer {
     id: Id,
-    /// The journal's offset of the snapshot.
+    /// The snapshot's offset in the journal.
     pub offset: u64,
     /// The format that the replicas can load.
     pub form: ReplicaForm,
-    /// The mark before and behind the blocks; none if they are in a file.
+    /// The mark before and after the blocks; None if they are in a file.
     mark: Option<Id>,
     state: Mutex<TransferState>,
-    /// Notified when a block was taken, or a replica has left.
+    /// The condition that is notified when a block was taken, or a replica has left.
     moved: Condvar,
-    /// True until the first bytes can be sent.
+    /// The first bytes cannot be sent yet.
     is_being_written: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct TransferState {
-    /// Blocks that a replica has still to take, each with its position.
+    /// The blocks that some replica has still to take, each with its position.
     blocks: VecDeque<(u64, Arc<Vec<u8>>)>,
-    /// The place behind all that there is.
+    /// The position behind the last byte so far.
     end: u64,
-    /// A file, and the place of its first byte: nothing from there on is in blocks.
+    /// A file, and the position of its first byte: no byte from there on is in blocks.
     file: Option<(Arc<dyn File>, u64)>,
     outcome: Option<bool>,
     /// The replicas that take the snapshot, by client id.
@@ -81,7 +81,7 @@ struct Taker {
 /// The source of the next bytes.
 enum NextBytes {
     Block(Arc<Vec<u8>>),
-    /// So many bytes of the file, from this position on.
+    /// A number of bytes of the file, from a position on.
     File(Arc<dyn File>, u64, usize),
     NotYet,
     End,
@@ -90,7 +90,7 @@ enum NextBytes {
 /// The result of a replica's read from a snapshot.
 #[derive(Debug, PartialEq, Eq)]
 pub enum TransferRead {
-    /// The bytes that were appended.
+    /// Bytes were appended.
     Bytes,
     /// There are no bytes yet.
     NotYet,
@@ -101,8 +101,8 @@ pub enum TransferRead {
 }
 
 impl Transfer {
-    /// Returns a snapshot that begins at this offset of the stream with this id, for replicas that load this format; between
-    /// two marks, or as a file.
+    /// Makes a transfer of a snapshot that begins at this offset of the stream with this id, for replicas that load this
+    /// format. `mark` is the mark around the blocks, or None for a file.
     pub fn new((id, offset): (Id, u64), form: ReplicaForm, mark: Option<Id>) -> Self {
         Self {
             id,
@@ -115,27 +115,27 @@ impl Transfer {
         }
     }
 
-    /// The line that it begins with.
+    /// Returns the line before the snapshot.
     pub fn announcement(&self) -> String {
         format!("+FULLRESYNC {} {}\r\n", self.id, self.offset)
     }
 
-    /// Returns whether it is sent between marks.
+    /// Returns whether the snapshot is sent between marks.
     pub fn is_streamed(&self) -> bool {
         self.mark.is_some()
     }
 
-    /// Returns whether replicas are sent nothing of it yet.
+    /// Returns whether nothing of the snapshot can be sent yet.
     pub fn is_being_written(&self) -> bool {
         self.is_being_written.load(Ordering::Relaxed)
     }
 
-    /// A client takes it from now on.
+    /// Adds a client that takes the snapshot.
     pub fn enter(&self, client: u64, mailbox: &Arc<Mailbox>) {
         self.state.lock().takers.insert(client, Taker { mailbox: Arc::clone(mailbox), at: 0 });
     }
 
-    /// A client takes no more.
+    /// Removes a client that takes no more of the snapshot.
     pub fn leave(&self, client: u64) {
         let mut state = self.state.lock();
         state.takers.remove(&client);
@@ -143,7 +143,7 @@ impl Transfer {
         self.moved.notify_all();
     }
 
-    /// Puts a block in.
+    /// Appends a block.
     pub fn push(&self, block: Vec<u8>) {
         let mut state = self.state.lock();
         let at = state.end;
@@ -152,7 +152,7 @@ impl Transfer {
         self.tell(state);
     }
 
-    /// Makes replicas read it from this file, which is complete.
+    /// Has replicas read the snapshot from this file, which is complete.
     pub fn set_file(&self, file: Arc<dyn File>, length: u64) {
         let mut state = self.state.lock();
         (state.file, state.end) = (Some((file, 0)), length);
@@ -160,7 +160,7 @@ impl Transfer {
         self.tell(state);
     }
 
-    /// Makes replicas read all later blocks from this file, which is empty.
+    /// Has replicas read all later blocks from this file, which is empty.
     pub fn go_on_in_file(&self, file: Arc<dyn File>) {
         let mut state = self.state.lock();
         state.file = Some((file, state.end));
@@ -186,7 +186,7 @@ impl Transfer {
         mailboxes.iter().for_each(|mailbox| mailbox.post(Letter::Stream));
     }
 
-    /// Returns the replicas that take it: each with its position, and the number of bytes that wait for it.
+    /// Returns the clients that take the snapshot: each with its position, and the number of bytes that wait for it.
     pub fn takers(&self) -> Vec<(u64, u64, u64)> {
         let state = self.state.lock();
         state.takers.iter().map(|(client, taker)| (*client, taker.at, state.end - taker.at)).collect()
@@ -203,7 +203,8 @@ impl Transfer {
         self.moved.wait_for(&mut self.state.lock(), timeout);
     }
 
-    /// Appends the next bytes for a client that has taken the bytes before `at`. No caller waits for the reading of a file.
+    /// Appends the next bytes for a client that has taken the bytes before `at`. A file is read without a lock, so that no
+    /// other caller waits for the disk.
     pub fn read(&self, client: u64, at: &mut u64, into: &mut Vec<u8>) -> TransferRead {
         let (source, end) = {
             let state = self.state.lock();
@@ -228,7 +229,7 @@ impl Transfer {
                 into.resize(before + count, 0);
                 match sleeve_disk::disk::read_full(&*file, from, &mut into[before..]) {
                     Ok(read) if read == count => {}
-                    // The file was changed from outside.
+                    // Another process has changed the file.
                     Ok(_) | Err(_) => return TransferRead::Lost,
                 }
             }

@@ -1,7 +1,8 @@
-//! Clients that wait for replicas: WAIT, WAITAOF for replicas' disks, and programs that embed the engine and wait likewise.
+//! Clients that wait for replicas: those of WAIT, those of WAITAOF that wait for replicas' disks, and programs that embed the
+//! engine and wait in the same way.
 //!
-//! A waiter enters the list first, and then checks whether its condition is met. A thread that hears from a replica records
-//! the offset first, and then looks at the list. Any thread.
+//! A waiter first enters the list, and then checks whether its condition is met. A thread that receives an acknowledgement
+//! first records the offset, and then reads the list. Any thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -10,35 +11,35 @@ use parking_lot::Mutex;
 
 use crate::engine::clients::blocking::{Reached, Waiter};
 
-/// The conditions that a client waits for, all of them.
+/// The conditions for which a client waits; all of them have to be met.
 #[derive(Debug, Clone, Copy)]
 pub struct WaitCondition {
-    /// The offset of the journal that it is about.
+    /// The offset of the journal.
     pub offset: u64,
-    /// The number of replicas that have to apply it.
+    /// The number of replicas that have to apply the journal up to it.
     pub applied: usize,
-    /// The number of replicas that have to fsync it.
+    /// The number of replicas that have to fsync the journal up to it.
     pub synced: usize,
-    /// True if this server has to fsync it, too.
+    /// This server has to fsync the journal up to it, too.
     pub own_disk: bool,
 }
 
 impl WaitCondition {
-    /// Returns whether it is met.
+    /// Returns whether the conditions are met.
     pub fn is_met(&self, reached: &Reached) -> bool {
         reached.applied >= self.applied && reached.synced >= self.synced && (reached.own_disk || !self.own_disk)
     }
 }
 
-/// The callback for the time when enough replicas have the offset: with false if the timeout has passed, or another server is
-/// the primary now.
+/// The callback for the time when enough replicas have the offset: it gets false if the timeout has passed, or if this server
+/// is no primary any more.
 pub type AckCall = Box<dyn FnOnce(bool) + Send>;
 
-/// A program that waits.
+/// A program that waits for replicas.
 pub struct Caller {
     /// The conditions that it waits for.
     pub wanted: WaitCondition,
-    /// The time of its timeout, monotonic milliseconds.
+    /// The time of the timeout, in monotonic milliseconds.
     pub until_ms: Option<u64>,
     /// Its callback.
     pub call: AckCall,
@@ -51,7 +52,7 @@ pub struct AckWaiters {
     callers: Mutex<Vec<Caller>>,
     /// The number of waiting clients.
     count: AtomicUsize,
-    /// The offset at which all replicas were last asked how far they are.
+    /// The offset behind the last question to all replicas for their offsets.
     asked: AtomicU64,
 }
 
@@ -67,7 +68,7 @@ impl AckWaiters {
         self.callers.lock().push(caller);
     }
 
-    /// Takes out the programs that have finished waiting, each with whether its conditions are met.
+    /// Takes out the programs whose wait has ended, each with whether its conditions are met.
     pub fn take_callers(&self, is_over: impl Fn(&Caller) -> Option<bool>) -> Vec<(bool, AckCall)> {
         let (mut callers, mut over) = (self.callers.lock(), Vec::new());
         for caller in std::mem::take(&mut *callers) {
@@ -86,14 +87,14 @@ impl AckWaiters {
         self.count.store(rows.len(), Ordering::Relaxed);
     }
 
-    /// Returns whether no caller waits. Costs one load.
+    /// Returns whether no client waits. Costs one load.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// Takes out the waiters that have finished, and forgets those that have ended otherwise. `reached` returns how many
-    /// replicas have an offset.
+    /// Takes out the waiters whose conditions are met, and forgets those that have stopped waiting for other reasons.
+    /// `reached` returns how many servers have an offset.
     pub fn take_met(&self, reached: impl Fn(u64) -> Reached) -> Vec<(Reached, Arc<Waiter>)> {
         let mut rows = self.rows.lock();
         rows.retain(|(_, waiter)| waiter.claim().is_some());
@@ -113,7 +114,7 @@ impl AckWaiters {
         self.asked.store(offset, Ordering::Relaxed);
     }
 
-    /// The stream is another one, and its offsets have nothing to do with those before.
+    /// Forgets the last question, because the stream has changed, and its offsets have no relation to those before.
     pub fn forget_asked(&self) {
         self.note_asked(0);
     }

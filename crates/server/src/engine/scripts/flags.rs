@@ -1,4 +1,4 @@
-//! The declarations of a script: the flags of a shebang line or of a registered function, and the line itself.
+//! The declarations of a script: the flags of a shebang line or of a registered function, and that line itself.
 //!
 //! `#!lua name=mylib flags=no-writes,allow-oom` is Redis 7's first line of a library, and may be that of a script. Pure
 //! functions; any thread.
@@ -9,20 +9,20 @@ use sleeve_wire::inline;
 
 use crate::request::error::Error;
 
-/// A set of promises and permissions.
+/// A set of flags: promises of a script, and permissions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ScriptFlags(u8);
 
 impl ScriptFlags {
-    /// Changes nothing.
+    /// The script changes no data.
     pub const NO_WRITES: Self = Self(1);
-    /// May run while memory has run out.
+    /// The script may run while memory has run out.
     pub const ALLOW_OOM: Self = Self(1 << 1);
-    /// May run on a replica with stale data.
+    /// The script may run on a replica with stale data.
     pub const ALLOW_STALE: Self = Self(1 << 2);
-    /// Not on a cluster.
+    /// The script may not run on a cluster.
     pub const NO_CLUSTER: Self = Self(1 << 3);
-    /// May use keys of several slots.
+    /// The script may use keys of several slots.
     pub const ALLOW_CROSS_SLOT: Self = Self(1 << 4);
 
     const NAMES: [(&'static str, Self); 5] = [
@@ -33,7 +33,7 @@ impl ScriptFlags {
         ("allow-cross-slot-keys", Self::ALLOW_CROSS_SLOT),
     ];
 
-    /// Returns whether all of `other` are set.
+    /// Returns whether all flags of `other` are set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -51,7 +51,7 @@ impl ScriptFlags {
         if self.contains(Self::ALLOW_STALE) { flags.or(Flags::STALE) } else { flags }
     }
 
-    /// Adds the flag of this name; false when there is none.
+    /// Adds the flag of this name; returns false if there is none.
     pub fn add(&mut self, name: &[u8]) -> bool {
         let found = Self::NAMES.iter().find(|(own, _)| own.as_bytes() == name);
         found.inspect(|(_, flag)| self.0 |= flag.0).is_some()
@@ -63,11 +63,11 @@ impl ScriptFlags {
     }
 }
 
-/// Returns the flags in the first line of a script that EVAL or SCRIPT LOAD is given; none at all where there is no shebang,
-/// which is the old way: everything is allowed and checked as it happens.
+/// Returns the flags in the first line of a script for EVAL or SCRIPT LOAD. Returns None if there is no shebang, as in
+/// scripts from before Redis 7: then all is allowed, and each command is checked when it runs.
 ///
 /// # Errors
-/// Redis's texts.
+/// In Redis's words.
 pub fn of_script(source: &[u8]) -> Result<Option<ScriptFlags>, Error> {
     if !source.starts_with(b"#!") {
         return Ok(None);
@@ -131,12 +131,12 @@ pub fn library_name(source: &[u8]) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(name).into_owned())
 }
 
-/// A name of a library or function with other characters than it may have.
+/// The error for a name of a library or function that has other characters than allowed.
 pub const BAD_NAME: Error = Error::fixed(
     "ERR Library names can only contain letters, numbers, or underscores(_) and must be at least one character long",
 );
 
-/// Returns whether a library or function may be called this.
+/// Returns whether a library or function may have this name.
 pub fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
 }
@@ -145,7 +145,7 @@ fn memchr(source: &[u8]) -> Option<usize> {
     source.iter().position(|&byte| byte == b'\n')
 }
 
-/// Returns the words of a line, which may be quoted; none when a quote is not closed.
+/// Returns the words of a line, which may be quoted; None if a quote is not closed.
 fn words(line: &[u8]) -> Option<OwnedArgs> {
     let (mut bytes, mut spans) = (Vec::new(), Vec::new());
     let is_whole = inline::split(line, &mut bytes, &mut spans);

@@ -1,8 +1,8 @@
-//! The scripts and libraries that an engine knows: sources, flags, names. Running them is done elsewhere.
+//! The scripts and libraries that an engine knows: sources, flags, names. Running them is done elsewhere (`lua`).
 //!
 //! Scripts are kept by the SHA-1 digest of their source, as EVALSHA names them; libraries by name, and their functions by
-//! theirs. Each collection has a generation that rises when something in it is replaced or forgotten: code that a thread has
-//! compiled is good as long as the generation is. Any thread may call this.
+//! theirs. Each collection has a generation, which rises when an entry is replaced or forgotten: code that a thread has
+//! compiled is valid as long as the generation stays. Any thread may call this.
 
 pub(crate) mod flags;
 pub(crate) mod running;
@@ -28,7 +28,7 @@ pub struct Scripts {
     generation: AtomicU64,
     libraries: RwLock<Libraries>,
     libraries_generation: AtomicU64,
-    /// The script that runs.
+    /// The running script.
     pub running: Running,
     /// The bytes of all threads' Lua states for scripts.
     pub script_bytes: Arc<AtomicUsize>,
@@ -36,12 +36,12 @@ pub struct Scripts {
     pub library_bytes: Arc<AtomicUsize>,
 }
 
-/// One script that EVALSHA finds.
+/// A script that EVALSHA finds.
 #[derive(Debug)]
 pub struct Script {
-    /// Its text.
+    /// The script's text.
     pub source: Box<[u8]>,
-    /// The flags of its shebang; none without one.
+    /// The flags of its shebang; None without one.
     pub flags: Option<ScriptFlags>,
 }
 
@@ -49,16 +49,16 @@ pub struct Script {
 #[derive(Debug, Default, Clone)]
 pub struct Libraries {
     by_name: BTreeMap<String, Arc<Library>>,
-    /// By names in lower case.
+    /// The libraries by the names of their functions, in lower case.
     functions: HashMap<String, Arc<Library>>,
 }
 
 /// One library.
 #[derive(Debug)]
 pub struct Library {
-    /// Its name.
+    /// The library's name.
     pub name: String,
-    /// Its text, shebang included.
+    /// The library's text, shebang included.
     pub code: Box<[u8]>,
     /// Its functions, in the order of their names.
     pub functions: Vec<FunctionFacts>,
@@ -67,16 +67,16 @@ pub struct Library {
 /// The facts about a function that are known without running it.
 #[derive(Debug, Clone)]
 pub struct FunctionFacts {
-    /// Its name.
+    /// The function's name.
     pub name: String,
     /// Its declared flags.
     pub flags: ScriptFlags,
-    /// Its author's description.
+    /// The description that the library gives.
     pub description: Option<Vec<u8>>,
 }
 
 impl Scripts {
-    /// Returns the script of a digest.
+    /// Returns the script with this digest.
     pub fn find(&self, digest: &Digest) -> Option<Arc<Script>> {
         self.sources.read().get(digest).cloned()
     }
@@ -93,7 +93,7 @@ impl Scripts {
         sources.clear();
     }
 
-    /// Rises when scripts are forgotten.
+    /// Returns the generation, which rises when scripts are forgotten.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
@@ -115,8 +115,7 @@ impl Scripts {
         self.libraries.read().functions.get(&function.to_ascii_lowercase()).cloned()
     }
 
-    /// Returns the flags of the script or function that a command of this kind names; none where it is not known or says
-    /// nothing of itself.
+    /// Returns the flags of the script or function that a command of this kind names; None if it is unknown or declares none.
     pub fn flags_of_call(&self, command: Command, name: &[u8]) -> Option<ScriptFlags> {
         match command {
             Command::Eval | Command::EvalRo => flags::of_script(name).ok().flatten(),
@@ -132,13 +131,13 @@ impl Scripts {
         Some(facts.flags)
     }
 
-    /// Puts other libraries in the place of those that there are.
+    /// Replaces all libraries.
     pub fn replace_libraries(&self, libraries: Libraries) {
         *self.libraries.write() = libraries;
         self.libraries_generation.fetch_add(1, Ordering::Release);
     }
 
-    /// Rises when a library is added or removed.
+    /// Returns the generation, which rises when a library is added or removed.
     pub fn libraries_generation(&self) -> u64 {
         self.libraries_generation.load(Ordering::Acquire)
     }
@@ -160,7 +159,7 @@ impl Libraries {
         self.functions.len()
     }
 
-    /// Returns the bytes that they take.
+    /// Returns the memory of the libraries, in bytes.
     pub fn bytes(&self) -> usize {
         self.by_name.values().map(|library| library.code.len() + SCRIPT_BYTES).sum()
     }
@@ -178,7 +177,7 @@ impl Libraries {
         library.functions.iter().find(taken).map(|function| function.name.as_str())
     }
 
-    /// Adds a library in the place of the one of its name.
+    /// Adds a library, in place of the one with the same name.
     pub fn insert(&mut self, library: Arc<Library>) {
         self.remove(&library.name);
         for function in &library.functions {
@@ -187,7 +186,7 @@ impl Libraries {
         self.by_name.insert(library.name.clone(), library);
     }
 
-    /// Removes a library; whether it was there.
+    /// Removes a library; returns whether it existed.
     pub fn remove(&mut self, name: &str) -> bool {
         let Some(library) = self.by_name.remove(name) else { return false };
         for function in &library.functions {
@@ -204,7 +203,7 @@ impl Library {
     }
 }
 
-/// The estimated cost of keeping a script or library, beside its text.
+/// The estimated memory of a script or library in addition to its text.
 const SCRIPT_BYTES: usize = 120;
 
 /// Returns the digest of a source.
@@ -225,10 +224,10 @@ pub fn digest_in_pieces<E>(text: &[u8], mut pause: impl FnMut(usize) -> Result<(
     Ok(spelled(&hasher.finalize().into()))
 }
 
-/// Bytes of a huge text that are digested in one go.
+/// The number of bytes of a huge text that are digested at once.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Returns a digest in characters.
+/// Returns a digest in hexadecimal digits.
 fn spelled(bytes: &[u8; 20]) -> Digest {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut digest = [0; 40];
@@ -239,7 +238,7 @@ fn spelled(bytes: &[u8; 20]) -> Digest {
     digest
 }
 
-/// Returns the digest that these characters stand for, in any case; none when they are not 40.
+/// Returns the digest that these characters stand for, in upper or lower case; None if they are not 40.
 pub fn digest_from(text: &[u8]) -> Option<Digest> {
     let mut digest: Digest = text.try_into().ok()?;
     digest.make_ascii_lowercase();

@@ -1,7 +1,7 @@
-//! The running script: its start, and whether it is to end.
+//! The running script: its start, and whether it has to end.
 //!
 //! One script runs at a time in an engine, because each holds all shards. The thread that runs it publishes when it began and
-//! whether it has written; a thread that wants it to end says so here, and the script's own thread checks this every so many
+//! whether it has written. A thread that wants it to end notes that here, and the script's own thread checks it every so many
 //! instructions. Any thread may ask.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,13 +14,13 @@ use crate::request::error::Error;
 /// The command that began a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScriptKind {
-    /// EVAL and its kin.
+    /// EVAL and its like.
     Script,
-    /// FCALL.
+    /// FCALL and FCALL_RO.
     Function,
 }
 
-/// The facts about the running script that others may know.
+/// The facts about the running script for other threads.
 #[derive(Debug, Clone)]
 pub struct Facts {
     /// The kind of command that runs it.
@@ -31,19 +31,19 @@ pub struct Facts {
     pub request: OwnedArgs,
 }
 
-/// The state of the running script: its start, whether it has written, whether it is to end.
+/// The state of the running script: its start, whether it has written, and whether it has to end.
 #[derive(Debug, Default)]
 pub struct Running {
-    /// Monotonic milliseconds at which it began, plus one; 0 while none runs.
+    /// The time at which it began, in monotonic milliseconds, plus one; 0 if none runs.
     since_ms: AtomicU64,
     is_function: AtomicBool,
     has_written: AtomicBool,
     is_killed: AtomicBool,
-    /// The server is to end, and saves the writes of a script.
+    /// The server is about to end, and waits for a script that has written.
     spares_writers: AtomicBool,
     has_left_half: AtomicBool,
     is_published: AtomicBool,
-    /// Known once the script has run for as long as makes others wait.
+    /// The facts, published once the script has run for so long that others wait for it.
     facts: Mutex<Option<Facts>>,
 }
 
@@ -65,7 +65,7 @@ impl Running {
         }
     }
 
-    /// Returns for how long a script has been running, milliseconds; none while none runs.
+    /// Returns for how long a script has been running, in milliseconds; None if none runs.
     #[inline]
     pub fn elapsed_ms(&self, now_ms: impl FnOnce() -> u64) -> Option<u64> {
         match self.since_ms.load(Ordering::Acquire) {
@@ -74,7 +74,7 @@ impl Running {
         }
     }
 
-    /// Notes that the script has changed data: from now on it cannot be ended without leaving half of its work.
+    /// Notes that the script has changed data: from now on it cannot be ended without leaving half of its changes.
     #[inline]
     pub fn wrote(&self) {
         if !self.has_written.load(Ordering::Relaxed) {
@@ -82,14 +82,14 @@ impl Running {
         }
     }
 
-    /// Sets whether the server is to end: while it ends, scripts that run for long and have written nothing end, and those
-    /// that have written are waited for.
+    /// Sets whether the server is about to end. While it is, long scripts that have written nothing are ended, and those that
+    /// have written are waited for.
     pub fn set_spares_writers(&self, spares: bool) {
         self.spares_writers.store(spares, Ordering::Relaxed);
     }
 
-    /// Returns whether the running script is to be ended, while the server ends and waits only for scripts that have written;
-    /// none at any other time.
+    /// If the server is about to end and waits for scripts that have written, returns whether the running script has to end;
+    /// None at any other time.
     pub fn ends_gently(&self) -> Option<bool> {
         self.spares_writers.load(Ordering::Relaxed).then(|| !self.has_written.load(Ordering::Relaxed))
     }
@@ -101,8 +101,8 @@ impl Running {
         has_written
     }
 
-    /// Returns whether a script that had already written was ended with the server; none of its effects go to the journal,
-    /// which has pieces whole or not at all.
+    /// Returns whether a script that had written was ended with the server. None of its effects go to the journal, which has
+    /// only complete pieces.
     pub fn has_left_half(&self) -> bool {
         self.has_left_half.load(Ordering::Relaxed)
     }
@@ -113,7 +113,7 @@ impl Running {
         self.since_ms.load(Ordering::Relaxed) != 0
     }
 
-    /// Returns whether a caller wants it to end.
+    /// Returns whether a client has asked for the script's end.
     pub fn is_killed(&self) -> bool {
         self.is_killed.load(Ordering::Relaxed)
     }
@@ -128,12 +128,12 @@ impl Running {
         is_first
     }
 
-    /// Returns the facts about the running script, once others have to wait for it.
+    /// Returns the facts about the running script, if they were published.
     pub fn facts(&self) -> Option<Facts> {
         self.facts.lock().clone()
     }
 
-    /// Returns the error for others that wait for it.
+    /// Returns the error for clients that would have to wait for the script.
     pub fn busy(&self) -> Error {
         if self.is_function.load(Ordering::Relaxed) { BUSY_FUNCTION } else { BUSY_SCRIPT }
     }
@@ -141,7 +141,7 @@ impl Running {
     /// Handles SCRIPT KILL and FUNCTION KILL.
     ///
     /// # Errors
-    /// No script runs, one of the other kind does, or it has written already.
+    /// No script runs, a script of the other kind runs, or it has written already.
     pub fn kill(&self, kind: ScriptKind) -> Result<(), Error> {
         if self.since_ms.load(Ordering::Acquire) == 0 {
             return Err(Error::fixed("NOTBUSY No scripts in execution right now."));

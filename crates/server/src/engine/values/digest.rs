@@ -1,9 +1,9 @@
 //! DEBUG DIGEST: one number for all data, equal to that of a redis-server with the same data.
 //!
-//! A digest is 20 bytes. Two operations build it: `add` combines it with the SHA-1 of some bytes by exclusive or, so
-//! that order does not matter; `mix` does the same and then takes the SHA-1 of the digest itself, so that it does. A key's
-//! digest mixes its name, its type and its value and adds a mark if the key has a deadline; a database mixes its number
-//! and adds every key's digest. The recipe is that of Redis's `debug.c` (7.0).
+//! A digest is 20 bytes. Two operations build it: `add` combines it with the SHA-1 of some bytes by exclusive or, so that
+//! order does not matter; `mix` does the same and then takes the SHA-1 of the digest itself, so that order matters. A key's
+//! digest mixes its name, its type and its value and adds a mark if the key has a deadline; a database mixes its number and
+//! adds every key's digest. The recipe is that of Redis's `debug.c` (7.0).
 
 use sha1::{Digest as _, Sha1};
 
@@ -17,23 +17,23 @@ impl Digest {
         self.mix(&number.to_be_bytes());
     }
 
-    /// Takes in another digest, in any order.
+    /// Adds another digest; the order does not matter.
     pub fn combine(&mut self, other: Self) {
         self.add(&other.0);
     }
 
-    /// Returns forty hexadecimal digits.
+    /// Returns the digest as forty hexadecimal digits.
     pub fn to_hex(self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Takes in some bytes, in any order.
+    /// Adds some bytes; the order does not matter.
     pub fn add(&mut self, bytes: &[u8]) {
         let hash = Sha1::digest(bytes);
         self.0.iter_mut().zip(hash).for_each(|(byte, other)| *byte ^= other);
     }
 
-    /// Takes in some bytes, in this order.
+    /// Mixes some bytes in; the order matters.
     pub fn mix(&mut self, bytes: &[u8]) {
         self.add(bytes);
         self.0 = Sha1::digest(self.0).into();

@@ -1,4 +1,5 @@
-//! Hashes: their fields with values and deadlines. Expired fields count too, as long as they are there.
+//! Hashes: their digest, the HSETs that recreate one from the AOF, their fields with values and deadlines. Expired fields
+//! count too, as long as they exist.
 
 use sleeve_store::snapshot::{Bytes, Large, Members};
 use sleeve_store::{Digits, EntryRef, Map, MapRef, ValueRef};
@@ -7,10 +8,10 @@ use super::digest::Digest;
 use super::request_writer::RequestWriter;
 use super::value_type::{LargeRequests, ValueType, collection_of, collection_of_part, text};
 
-/// Hashes.
+/// The operations of hashes.
 pub struct HashType;
 
-/// The time at which no field is expired.
+/// A time at which no field has expired.
 const NO_TIME: i64 = i64::MIN;
 
 impl ValueType for HashType {
@@ -18,7 +19,7 @@ impl ValueType for HashType {
         4
     }
 
-    /// Fields count in any order, each with its value and with a mark if it has a deadline.
+    /// Adds the fields, in any order, each with its value and with a mark if it has a deadline.
     fn digest(&self, digest: &mut Digest, entry: &EntryRef<'_>) {
         collection_of::<Map>(entry).for_each_with_deadline(NO_TIME, |name, value, deadline| {
             let mut field = Digest::default();

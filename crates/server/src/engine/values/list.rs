@@ -1,4 +1,4 @@
-//! Lists beside their commands: their digest, the RPUSHes that recreate one from the AOF, their elements for SORT.
+//! Lists: their digest, the RPUSHes that recreate one from the AOF, their elements for SORT.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use super::digest::Digest;
 use super::request_writer::RequestWriter;
 use super::value_type::{LargeRequests, ValueType, collection_of, collection_of_part, text};
 
-/// Lists.
+/// The operations of lists.
 pub struct ListType;
 
 impl ValueType for ListType {

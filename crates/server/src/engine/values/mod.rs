@@ -1,4 +1,4 @@
-//! Operations of the server on the value of a key of any type: the one table of types, a file for each.
+//! Operations of the server on the value of a key of any type: the one table of types, and a file for each type.
 //!
 //! | file | contents |
 //! | --- | --- |
@@ -7,8 +7,8 @@
 //! | `request_writer` | Requests on their way into a base of the AOF. |
 //! | `digest` | The number that stands for data. |
 //!
-//! The commands of a type have a module of their own, and its representation is the store's business. Plain functions, called
-//! by a thread that has the value's shard, or a copy of the value.
+//! The commands of a type have a module of their own, and the store defines its representation. Plain functions, called by a
+//! thread that has the value's shard, or a copy of the value.
 
 pub mod digest;
 mod hash;
@@ -37,7 +37,7 @@ pub fn of(kind: Kind) -> &'static dyn ValueType {
     }
 }
 
-/// Adds a key of the database that was begun: its name, its type, its value, and a mark if it has a deadline.
+/// Adds a key of the current database: its name, its type, its value, and a mark if it has a deadline.
 pub fn digest_key(digest: &mut Digest, entry: &EntryRef<'_>) {
     let mut key = Digest::default();
     key.mix(entry.key());
@@ -45,7 +45,7 @@ pub fn digest_key(digest: &mut Digest, entry: &EntryRef<'_>) {
     digest.combine(key);
 }
 
-/// Returns the digest of a value and of whether it has a deadline. The key does not count.
+/// Returns the digest of a value and of whether its key has a deadline, without the key's name.
 pub fn digest_of(entry: &EntryRef<'_>) -> Digest {
     let mut digest = Digest::default();
     mix_value(&mut digest, entry);

@@ -1,24 +1,24 @@
-//! Requests as they are put into a base of the AOF: a block of them gets its checksum when enough have been written.
+//! Requests on their way into a base of the AOF. When enough have been written, they become a block with a checksum.
 //!
-//! One thread uses a writer. No file is touched here: written bytes wait until they are taken out.
+//! One thread uses a writer. This module touches no file: written bytes wait until they are taken out.
 
 use sleeve_disk::aof::{BaseWriter, Options};
 use sleeve_disk::format::annotation;
 use sleeve_store::{Digits, ValueRef};
 use sleeve_wire::reply::{Protocol, Writer};
 
-/// Bytes of requests that are summed together.
+/// The size of a block of requests with one checksum, in bytes.
 const BLOCK_BYTES: usize = 64 << 10;
 
-/// Elements of a value that one request names at most, as in Redis.
+/// The most elements of a value in one request, as in Redis.
 const ELEMENTS_MAX: usize = 64;
 
 /// A base that is being written.
 pub struct RequestWriter {
     base: BaseWriter,
-    /// Bytes for the file.
+    /// The bytes for the file.
     out: Vec<u8>,
-    /// Requests that are not in a block yet.
+    /// The requests that are in no block yet.
     pub block: Vec<u8>,
 }
 
@@ -40,7 +40,7 @@ impl RequestWriter {
         writer.bulks(words);
     }
 
-    /// Adds requests of one name for one key, with as many elements as `add` says.
+    /// Adds requests with one command name for one key; `add` adds their elements.
     pub fn elements(&mut self, name: &'static [u8], key: &[u8], add: impl FnOnce(&mut Elements<'_>)) {
         let mut elements =
             Elements { out: &mut self.block, name, key, words: Vec::new(), words_len: 0, elements_len: 0 };
@@ -48,7 +48,7 @@ impl RequestWriter {
         elements.end();
     }
 
-    /// Ends the block if it holds enough.
+    /// Ends the block if it is large enough.
     pub fn settle(&mut self) {
         if self.block.len() >= BLOCK_BYTES {
             self.base.block(&self.block, &mut self.out);
@@ -57,12 +57,12 @@ impl RequestWriter {
         }
     }
 
-    /// Bytes that wait to be taken out.
+    /// Returns the number of bytes that wait to be taken out.
     pub fn pending_len(&self) -> usize {
         self.out.len() + self.block.len()
     }
 
-    /// Gives out the bytes that were written since the last call.
+    /// Calls `take` with the bytes that were written since the last call.
     pub fn drain<R>(&mut self, take: impl FnOnce(&[u8]) -> R) -> R {
         let result = take(&self.out);
         self.out.clear();
@@ -70,7 +70,7 @@ impl RequestWriter {
         result
     }
 
-    /// Ends the base, and returns the bytes that are left.
+    /// Ends the base, and returns the remaining bytes.
     pub fn end(self) -> Vec<u8> {
         let Self { mut base, mut out, block } = self;
         if !block.is_empty() {

@@ -1,5 +1,4 @@
-//! Sets beside their commands: their digest, the SADDs that recreate one from the AOF, their members for SORT, in no order
-//! that counts.
+//! Sets: their digest, the SADDs that recreate one from the AOF, their members for SORT, which have no order.
 
 use std::ops::Range;
 
@@ -10,7 +9,7 @@ use super::digest::Digest;
 use super::request_writer::RequestWriter;
 use super::value_type::{LargeRequests, ValueType, collection_of, collection_of_part, text};
 
-/// Sets.
+/// The operations of sets.
 pub struct SetType;
 
 impl ValueType for SetType {

@@ -1,5 +1,4 @@
-//! Sorted sets beside their commands: their digest, the ZADDs that recreate one from the AOF, their members for SORT in the
-//! order of scores.
+//! Sorted sets: their digest, the ZADDs that recreate one from the AOF, their members for SORT in the order of scores.
 
 use std::ops::Range;
 
@@ -11,7 +10,7 @@ use super::digest::Digest;
 use super::request_writer::RequestWriter;
 use super::value_type::{LargeRequests, ValueType, collection_of, collection_of_part, text};
 
-/// Sorted sets.
+/// The operations of sorted sets.
 pub struct SortedSetType;
 
 impl ValueType for SortedSetType {
@@ -19,7 +18,7 @@ impl ValueType for SortedSetType {
         3
     }
 
-    /// Members count in any order, each with its score.
+    /// Adds the members, in any order, each with its score.
     fn digest(&self, digest: &mut Digest, entry: &EntryRef<'_>) {
         let set = collection_of::<SortedSet>(entry);
         set.visit(0..set.len(), false, |name, score| {

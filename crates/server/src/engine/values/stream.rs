@@ -1,8 +1,9 @@
-//! Streams: their entries, their counters, their groups with their consumers and pending entries. SORT does not take them.
+//! Streams: their entries, their counters, their groups with their consumers and pending entries. SORT refuses them.
 //!
-//! XCLAIM makes an entry pending only where the stream has it. So a pending entry that was deleted is added in its place, and
-//! deleted again behind the claims. A large stream with pending entries is therefore held in memory until all of it is there.
-//! The entries of messages that producers have numbered are added with their ids; entries that are gone likewise.
+//! XCLAIM makes an entry pending only if the stream has it. So for a pending entry that was deleted, an entry is added in its
+//! place, and deleted again after the claims. A large stream with pending entries is therefore held in memory until all its
+//! parts have arrived. The entries of messages that producers have numbered are added with their message ids; for deleted
+//! ones, entries are added and deleted in the same way.
 
 use sleeve_store::snapshot::{Bytes, Large, Pendings};
 use sleeve_store::{Digits, EntryRef, Pending, PendingCopy, Producers, Stream, StreamEntry, StreamGroup, StreamId};
@@ -12,7 +13,7 @@ use super::digest::Digest;
 use super::request_writer::RequestWriter;
 use super::value_type::{LargeRequests, ValueType, collection_of};
 
-/// Streams.
+/// The operations of streams.
 pub struct StreamType;
 
 impl ValueType for StreamType {
@@ -48,7 +49,7 @@ type Claimed = (u32, StreamId, Pending);
 /// The approximate size of the request that makes an entry pending.
 const CLAIM_BYTES: usize = 200;
 
-/// Writes a stream that is there whole.
+/// Writes a stream that is complete in memory.
 fn whole_stream(writer: &mut RequestWriter, key: &[u8], stream: &Stream) {
     let groups = (0..).zip(stream.groups());
     let pending = groups.flat_map(|(number, (_, group))| {
@@ -65,13 +66,13 @@ fn whole_stream(writer: &mut RequestWriter, key: &[u8], stream: &Stream) {
 
 /// The parts of a large stream that have arrived and are not written yet.
 struct LargeStream {
-    /// Whether blocks are held until everything is there.
+    /// Blocks are held until all parts have arrived.
     is_held: bool,
     /// The requests that add the entries, each with its id.
     entries: Vec<(StreamId, Vec<u8>)>,
     /// The bytes of these requests.
     entries_bytes: usize,
-    /// The pending entries, in no order.
+    /// The pending entries, in no particular order.
     pending: Vec<PendingCopy>,
 }
 
@@ -82,7 +83,7 @@ impl LargeRequests for LargeStream {
             if self.is_held {
                 let mut request = Vec::new();
                 add(&mut request, large.key(), producers, entry);
-                // Many wait, and none grows any more.
+                // Many requests wait in memory, and none of them grows any more.
                 request.shrink_to_fit();
                 self.entries_bytes += request.len();
                 self.entries.push((entry.id, request));
@@ -117,21 +118,22 @@ impl LargeRequests for LargeStream {
     }
 }
 
-/// The requests behind the entries, and the entries that are added only to be claimed, or because a known message was one.
+/// The requests after the entries, and the substitute entries: those that are added only so that they can be claimed, or
+/// because a producer's known message belongs to them.
 struct Tail<'a> {
     key: &'a [u8],
     pending: Vec<Claimed>,
     producers: Option<&'a Producers>,
-    /// Ids of pending entries, and of known messages, that are still to come, the last first.
+    /// The ids of pending entries, and of known messages, that were not reached yet, the last first.
     ids: Vec<StreamId>,
-    /// The first entry that there is.
+    /// The first entry of the stream.
     first_entry: Option<StreamId>,
-    /// Ids for which entries were added, and whether they stand in front of all others.
+    /// The ids of the substitute entries, each with whether it is before all entries of the stream.
     ghosts: Vec<(StreamId, bool)>,
 }
 
 impl<'a> Tail<'a> {
-    /// Begins the tail. The state of producers is written in front of everything else, for a stream without entries.
+    /// Begins the tail. For a stream without entries, first writes the state of its producers.
     fn begin(
         writer: &mut RequestWriter,
         key: &'a [u8],
@@ -151,7 +153,7 @@ impl<'a> Tail<'a> {
         Self { key, pending, producers, ids, first_entry: None, ghosts: Vec::new() }
     }
 
-    /// Adds those that are pending or known and have no entry, up to this one, which has one.
+    /// Adds substitutes for the pending or known ids without an entry up to `id`, which has an entry.
     fn ghosts_before(&mut self, writer: &mut RequestWriter, id: StreamId) {
         let first = *self.first_entry.get_or_insert(id);
         while let Some(ghost) = self.ids.pop_if(|ghost| *ghost <= id) {
@@ -174,7 +176,7 @@ impl<'a> Tail<'a> {
             self.add_ghost(writer, ghost, false);
         }
         if self.first_entry.is_none() && self.ghosts.is_empty() && stream.is_empty() {
-            // There is no other way to a stream without entries.
+            // There is no other way to make a stream without entries.
             writer.request(&[b"XADD", self.key, b"MAXLEN", b"0", b"0-1", b"-", b"-"]);
         }
         for (number, (name, group)) in (0..).zip(stream.groups()) {
@@ -212,8 +214,7 @@ impl<'a> Tail<'a> {
         writer.request(&[&head, &[b"TIME", time, b"RETRYCOUNT", count, b"JUSTID", b"FORCE"][..]].concat());
     }
 
-    /// Takes away the entries that were there to be claimed: those in front of all others as if they had been trimmed, which
-    /// leaves no trace in the counters.
+    /// Removes the substitute entries. Those before all other entries are trimmed, which leaves no trace in the counters.
     fn remove_ghosts(&self, writer: &mut RequestWriter, stream: &Stream) {
         if self.ghosts.is_empty() {
             return;

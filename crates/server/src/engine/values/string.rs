@@ -1,7 +1,6 @@
-//! Strings beside their commands: their digest, and the SET that recreates one from the AOF, with APPENDs behind it where one
-//! arrives in parts.
+//! Strings: their digest, and the SET that recreates one from the AOF, with APPENDs after it if the string arrives in parts.
 //!
-//! SORT does not take them.
+//! SORT refuses them.
 
 use sleeve_store::snapshot::{Bytes, Large};
 use sleeve_store::{Digits, EntryRef};
@@ -10,7 +9,7 @@ use super::digest::Digest;
 use super::request_writer::RequestWriter;
 use super::value_type::{LargeRequests, ValueType};
 
-/// Strings.
+/// The operations of strings.
 pub struct StringType;
 
 impl ValueType for StringType {
@@ -32,7 +31,7 @@ impl ValueType for StringType {
 }
 
 struct LargeString {
-    /// Whether a part has arrived.
+    /// A part has been written.
     has_begun: bool,
 }
 

@@ -1,7 +1,7 @@
 //! The end of an AOF that is switched off, which a thread handles, and the waiters for it. Any thread.
 //!
-//! First the AOF is closed: its files are whole, and no thread writes them any more. Then the closing ends: a base that was
-//! being written for the AOF is gone, too.
+//! First the AOF is closed: its files are complete, and no thread writes them any more. Then the closing ends: a base that
+//! was being written for the AOF has been removed, too.
 
 use std::fmt;
 
@@ -12,20 +12,20 @@ use crate::host::waiting::Condvar;
 /// A callback for the end of the closing.
 pub type WhenOver = Box<dyn FnOnce() + Send>;
 
-/// The logs of one engine that are closing.
+/// The closings of one engine's AOFs.
 #[derive(Default)]
 pub struct Closing {
     state: Mutex<ClosingCounts>,
     closed: Condvar,
 }
 
-/// The closings under way. There may be several: an AOF can be switched on and off again while the one that was given up
-/// first is cleared away.
+/// The numbers of closings under way. There may be several: an AOF can be switched on and off again before the closing of the
+/// first has ended.
 #[derive(Default)]
 struct ClosingCounts {
-    /// The number of closings that have begun and may have files that are not whole yet.
+    /// The number of closings whose files may not be complete yet.
     unclosed: u32,
-    /// How many have begun and are not over.
+    /// The number of closings that have not ended.
     unfinished: u32,
     when_over: Vec<WhenOver>,
 }
@@ -44,7 +44,7 @@ impl Closing {
         state.unfinished += 1;
     }
 
-    /// The files of one that has begun are whole.
+    /// Notes that the files of a closing are complete.
     pub fn note_closed(&self) {
         let mut state = self.state.lock();
         state.unclosed = state.unclosed.saturating_sub(1);
@@ -52,7 +52,7 @@ impl Closing {
         self.closed.notify_all();
     }
 
-    /// Ends a closing that has made its files whole.
+    /// Ends a closing with complete files.
     pub fn end(&self) {
         let mut state = self.state.lock();
         state.unfinished = state.unfinished.saturating_sub(1);
@@ -62,12 +62,12 @@ impl Closing {
         told.into_iter().for_each(|tell| tell());
     }
 
-    /// Returns whether one is closing or being cleared away.
+    /// Returns whether a closing is under way.
     pub fn is_begun(&self) -> bool {
         self.state.lock().unfinished > 0
     }
 
-    /// Waits until the files of the AOF that is closing are whole.
+    /// Waits until the files of all closing AOFs are complete.
     pub fn wait_until_closed(&self) {
         let mut state = self.state.lock();
         while state.unclosed > 0 {
@@ -75,7 +75,7 @@ impl Closing {
         }
     }
 
-    /// Calls back when the closing has ended, from any thread; at once if it has.
+    /// Calls back when the closing has ended, from any thread; at once if there is none.
     pub fn when_over(&self, tell: WhenOver) {
         let mut state = self.state.lock();
         if state.unfinished > 0 {

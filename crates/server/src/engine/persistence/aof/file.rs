@@ -1,7 +1,7 @@
 //! The open AOF of an engine, and the rules for writing to it.
 //!
-//! Two readers stand in the journal: one where the file ends, one where it is synced, because unsynced bytes may have to be
-//! written once more ([`sleeve_disk::aof::AofWriter::healing`]).
+//! It has two readers in the journal: one at the end of the file, and one at the fsynced offset, because unsynced bytes may
+//! have to be written again ([`sleeve_disk::aof::AofWriter::healing`]).
 
 use std::io;
 use std::io::IoSlice;
@@ -21,14 +21,14 @@ use crate::engine::persistence::sync_waiters::SyncWaiters;
 use crate::host::log;
 use crate::host::waiting::Condvar;
 
-/// The times of syncs of the AOF: the words of `appendfsync`.
+/// The times at which the AOF is fsynced: the words of `appendfsync`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Policy {
     /// Once a second.
     EverySecond,
     /// Before each reply.
     Always,
-    /// When the system likes to.
+    /// Only when the system writes its cache back.
     No,
 }
 
@@ -43,37 +43,37 @@ impl Policy {
     }
 }
 
-/// The log of one engine, if it has one. Any thread.
+/// The AOF of one engine, if it has one. Any thread.
 #[derive(Debug, Default)]
 pub struct Aof {
     open: Mutex<Option<OpenLog>>,
     is_open: AtomicBool,
     shown: Shown,
     is_syncing: AtomicBool,
-    /// The switch of the AOF that was opened last into its next increment.
+    /// The switch to the next increment, of the AOF that was opened last.
     switch: Mutex<Option<Arc<Rotation>>>,
-    /// The lock of the thread that syncs; see [`Aof::sync_turn`].
+    /// The lock of the thread that fsyncs; see [`Aof::sync_turn`].
     sync_turn: Mutex<()>,
-    /// A thread wanted to write while another one did.
+    /// A thread wanted to write while another was writing.
     is_contended: AtomicBool,
     delayed_syncs: AtomicU64,
-    /// A log that begins with the base that is being written, or is to be.
+    /// An AOF that begins with a base which is being written, or is to be.
     starting: Mutex<Option<AofWriter>>,
-    /// The end of the AOF that was open before.
+    /// The closing of the AOF that was open before.
     pub end: Closing,
-    /// The open AOF's first base is not in its place yet: a start after a crash would find the older files.
+    /// The open AOF's first base is not in place yet: after a crash, a start would load the older files.
     lacks_base: AtomicBool,
-    /// The waiters for the disk.
+    /// The waiters for an fsync.
     pub sync_waiters: SyncWaiters,
     /// The delay before a failed rewrite is retried.
     rewrite_limit: Mutex<RewriteLimit>,
     asked: Mutex<Asked>,
     bell: Condvar,
-    /// Wakes the thread that syncs when there is no AOF any more.
+    /// The condition that wakes the syncing thread when the AOF is closed.
     closing: Condvar,
 }
 
-/// Numbers of the open AOF, as its last user has left them: INFO does not wait for a disk.
+/// Numbers of the open AOF, as its last user has left them, so that INFO does not wait for a disk.
 #[derive(Debug, Default)]
 struct Shown {
     current_bytes: AtomicU64,
@@ -81,7 +81,7 @@ struct Shown {
     is_waiting: AtomicBool,
 }
 
-/// The open AOF while a thread uses it.
+/// The open AOF, while a thread has it locked.
 pub struct Opened<'l> {
     open: MutexGuard<'l, Option<OpenLog>>,
     shown: &'l Shown,
@@ -113,44 +113,44 @@ impl Drop for Opened<'_> {
 
 #[derive(Debug, Default)]
 struct Asked {
-    /// A waiter needs more to be written or synced.
+    /// A waiter needs more bytes to be written or fsynced.
     wants_more: bool,
-    /// Each opening of a log has a number; threads of an older one end.
+    /// The number of the opening of the AOF; threads of an earlier opening end.
     opening: u64,
 }
 
-/// A log that is open.
+/// An open AOF.
 #[derive(Debug)]
 pub struct OpenLog {
-    /// The log.
+    /// The writer of its files.
     pub log: AofWriter,
-    /// Where the file ends.
+    /// The reader at the end of the file.
     writer: Reader,
-    /// Where it is synced.
+    /// The reader at the fsynced offset.
     keeper: Reader,
-    /// Where in the journal the next increment begins.
+    /// The offset of the journal at which the next increment begins.
     switch: Arc<Rotation>,
-    /// The database of the SELECT with which an increment begins amid another server's journal. The SELECT is no part of the
-    /// journal.
+    /// The database of the SELECT at the beginning of an increment that begins within another server's journal. This SELECT
+    /// is no part of the journal.
     first_database: Option<u32>,
-    /// Such increments of which nothing is synced yet: the offsets with which they begin, and the databases.
+    /// The increments of which nothing has been fsynced yet: the offsets at which they begin, and the databases.
     begun: Vec<(u64, u32)>,
 }
 
 /// The state of the AOF for INFO.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LogStatus {
-    /// Whether there is one.
+    /// There is an AOF.
     pub is_open: bool,
-    /// Bytes of its files.
+    /// The bytes of its files.
     pub current_bytes: u64,
-    /// Bytes of its files after the last rewrite.
+    /// The bytes of its files after the last rewrite.
     pub base_bytes: u64,
-    /// Whether its first base is being written.
+    /// The AOF waits for its first base, which is being written.
     pub is_waiting: bool,
-    /// Whether it is being synced.
+    /// The AOF is being fsynced.
     pub is_syncing: bool,
-    /// How often writing was left to a thread because of a sync.
+    /// The number of times that a write was left to the AOF thread because of a running fsync.
     pub delayed_syncs: u64,
 }
 
@@ -160,8 +160,8 @@ impl Aof {
         self.is_open.load(Ordering::Acquire)
     }
 
-    /// Returns whether a start after a crash would find the AOF as it was before it was opened, because its first base is
-    /// still being written.
+    /// Returns whether, after a crash, a start would load the files from before this AOF was opened, because its first base
+    /// is still being written.
     pub fn lacks_base(&self) -> bool {
         self.lacks_base.load(Ordering::Acquire)
     }
@@ -196,13 +196,13 @@ impl Aof {
         opening
     }
 
-    /// Returns the offset at which the open AOF goes into its next increment; none if there is no AOF. Does not wait for a
-    /// thread that waits for the disk.
+    /// Returns the switch of the open AOF to its next increment; None if there is no AOF. Does not wait for a thread that
+    /// waits for the disk.
     pub fn switch(&self) -> Option<Arc<Rotation>> {
         self.switch.lock().clone().filter(|_| self.is_open())
     }
 
-    /// Takes the open log out, if it is one to be taken; its threads end.
+    /// Takes the open AOF out if `is_wanted` returns true for it; its threads end.
     pub fn take_open_if(&self, is_wanted: impl FnOnce(&AofWriter) -> bool) -> Option<OpenLog> {
         let mut open = self.lock();
         let taken = open.take_if(|open| is_wanted(&open.log))?;
@@ -211,7 +211,7 @@ impl Aof {
         Some(taken)
     }
 
-    /// Locks the open AOF, and waits for its other users: for the AOF threads.
+    /// Locks the open AOF, after its other users: for the AOF threads.
     pub fn lock(&self) -> Opened<'_> {
         Opened { open: self.open.lock(), shown: &self.shown }
     }
@@ -221,8 +221,8 @@ impl Aof {
         Some(Opened { open, shown: &self.shown })
     }
 
-    /// Runs `work` on the open AOF, unless another thread uses it, which then runs the same behind its own work; or unless it
-    /// is being synced.
+    /// Runs `work` on the open AOF. If another thread uses it, that thread runs the same work after its own; if it is being
+    /// fsynced, nothing is done.
     pub fn with_if_idle(&self, mut work: impl FnMut(&mut OpenLog)) {
         if self.is_syncing.load(Ordering::Relaxed) {
             self.delayed_syncs.fetch_add(1, Ordering::Relaxed);
@@ -231,7 +231,7 @@ impl Aof {
         loop {
             let mut open = self.try_lock();
             if open.is_none() {
-                // The thread that has it looks at this when it has given it back.
+                // The thread that uses the AOF checks this after it has released it.
                 self.is_contended.store(true, Ordering::SeqCst);
                 open = self.try_lock();
             }
@@ -245,9 +245,9 @@ impl Aof {
         }
     }
 
-    /// Takes the turn to sync, which is held from before a job is taken until its result is given back: a system reports
-    /// bytes that it could not write once, and of two threads that sync a file at a time only one would learn of it. Taken
-    /// before the AOF is locked.
+    /// Takes the turn to fsync, which is held from before a job is taken until its result is given back. A system reports
+    /// only once that it could not write bytes, so if two threads synced a file at the same time, only one of them would
+    /// learn of it. The turn is taken before the AOF is locked.
     pub fn sync_turn(&self) -> MutexGuard<'_, ()> {
         self.sync_turn.lock()
     }
@@ -257,12 +257,12 @@ impl Aof {
         self.is_syncing.store(is_syncing, Ordering::Relaxed);
     }
 
-    /// Runs `work` on the open log, if there is one.
+    /// Runs `work` on the open AOF, if there is one.
     pub fn with<R>(&self, work: impl FnOnce(&mut OpenLog) -> R) -> Option<R> {
         self.lock().as_mut().map(work)
     }
 
-    /// Looks at the AOF, be it open or one that begins with the next base.
+    /// Calls `look` with the AOF: the open one, or one that begins with the next base.
     pub fn with_any<R>(&self, look: impl FnOnce(&AofWriter) -> R) -> Option<R> {
         match &*self.lock() {
             Some(open) => Some(look(&open.log)),
@@ -275,13 +275,13 @@ impl Aof {
         self.starting.lock().is_some()
     }
 
-    /// Notes the outcome of a rewrite, which decides when the next begins by itself.
+    /// Notes the outcome of an AOF rewrite, which decides when the next one may begin automatically.
     pub fn note_rewrite(&self, is_good: bool) {
         let mut limit = self.rewrite_limit.lock();
         if is_good { limit.reset() } else { limit.failed() }
     }
 
-    /// Returns whether a rewrite may be begun by itself: those before may have failed.
+    /// Returns whether an AOF rewrite may begin automatically; after failed ones it has to wait.
     pub fn may_rewrite(&self, now_s: i64) -> bool {
         let (is_limited, minutes) = self.rewrite_limit.lock().is_limited(now_s);
         if let Some(minutes) = minutes {
@@ -302,7 +302,7 @@ impl Aof {
         self.starting.lock().take()
     }
 
-    /// Asks the AOF thread to write, and to sync if the options say so.
+    /// Asks the AOF thread to write, and to fsync if the options say so.
     pub fn ask(&self) {
         let mut asked = self.asked.lock();
         if !std::mem::replace(&mut asked.wants_more, true) {
@@ -310,7 +310,7 @@ impl Aof {
         }
     }
 
-    /// Waits until more is asked for, or until the timeout. Returns false when this opening of the AOF has ended.
+    /// Waits until [`Aof::ask`] is called, or until the timeout. Returns false if this opening of the AOF has ended.
     pub fn wait_to_be_asked(&self, opening: u64, timeout: Option<Duration>) -> bool {
         let mut asked = self.asked.lock();
         while asked.opening == opening && !asked.wants_more {
@@ -320,25 +320,25 @@ impl Aof {
                 Some(_) => {}
             }
         }
-        // A request to another opening is not for this thread.
+        // A request that belongs to another opening is not for this thread.
         let is_over = asked.opening != opening;
         asked.wants_more &= is_over;
         !is_over
     }
 
-    /// Waits for so long. Returns false when this opening of the AOF has ended.
+    /// Waits for so long. Returns false if this opening of the AOF has ended.
     pub fn wait_for_close(&self, opening: u64, time: Duration) -> bool {
         let mut asked = self.asked.lock();
         self.closing.wait_while_for(&mut asked, |asked| asked.opening == opening, time);
         asked.opening == opening
     }
 
-    /// Returns the number of the present opening, or of the last.
+    /// Returns the number of the present opening, or of the last one.
     pub fn opening(&self) -> u64 {
         self.asked.lock().opening
     }
 
-    /// Ends the present opening, if there is one; the number of the next.
+    /// Ends the present opening, if there is one; returns the number of the next.
     pub fn next_opening(&self) -> u64 {
         let mut asked = self.asked.lock();
         asked.opening += 1;
@@ -349,24 +349,24 @@ impl Aof {
 }
 
 impl OpenLog {
-    /// Creates the state of an AOF that the journal goes into from now on: nothing of the journal has been appended to it.
+    /// Makes the state of an AOF to which the journal is written from now on; nothing of the journal is in it yet.
     pub fn new(log: AofWriter, journal: &Arc<Journal>) -> Self {
         let first_database = journal.copied_database();
         let (writer, keeper) = (journal.subscribe(), journal.subscribe());
         Self { log, writer, keeper, switch: Arc::default(), first_database, begun: Vec::new() }
     }
 
-    /// Returns the AOF alone: the journal is not kept for it any longer.
+    /// Returns the AOF's files alone: the journal is no longer kept for them.
     pub fn into_log(self) -> AofWriter {
         self.log
     }
 
-    /// Returns the journal's offset up to which the file has everything.
+    /// Returns the offset of the journal up to which the file has been written.
     pub fn written_offset(&self) -> u64 {
         self.writer.offset()
     }
 
-    /// Writes all that is in the journal.
+    /// Writes the part of the journal that the file lacks.
     ///
     /// # Errors
     /// Those of the system; bytes that are not in the file are written with the next call.
@@ -400,16 +400,16 @@ impl OpenLog {
         }
     }
 
-    /// Releases the synced bytes.
+    /// Releases the fsynced bytes of the journal.
     pub fn note_synced(&mut self, offset: u64) {
         self.keeper.advance(offset.saturating_sub(self.keeper.offset()));
         self.begun.retain(|(begins, _)| *begins >= offset);
     }
 
-    /// Syncs the written bytes; if that fails, heals once: for the thread that closes the AOF.
+    /// Fsyncs the written bytes; if that fails, heals the AOF once. For the thread that closes the AOF.
     ///
     /// # Errors
-    /// Those of the system; then bytes that were not synced before may be lost.
+    /// Those of the system; then bytes that were not fsynced before may be lost.
     pub fn sync_or_heal(&mut self) -> io::Result<()> {
         let Some(job) = self.log.sync_job() else { return Ok(()) };
         match job.run() {
@@ -422,11 +422,11 @@ impl OpenLog {
         Ok(())
     }
 
-    /// Writes the bytes that may be lost once more, into an increment of its own, if a sync has failed.
+    /// If an fsync has failed, writes the bytes that may be lost again, into an increment of its own.
     ///
     /// # Errors
-    /// Those of the system, or that of the failed sync if the AOF cannot be healed now, because its first base is still to
-    /// come or it is being rewritten; the caller is to retry.
+    /// Those of the system, or that of the failed fsync if the AOF cannot be healed now, because its first base is still to
+    /// come or it is being rewritten; the caller has to retry.
     pub fn heal(&mut self) -> io::Result<()> {
         let Health::SyncFailed(reason) = self.log.health() else { return Ok(()) };
         let hurt = io::Error::other(format!("a sync has failed before: {reason}"));
@@ -445,7 +445,8 @@ impl OpenLog {
     fn run_healing(&mut self, healing: &mut Healing) -> io::Result<Healed> {
         self.note_synced(healing.next());
         if self.keeper.offset() != healing.next() {
-            // Under `appendfsync no` the journal releases the written bytes, and a sync was asked for only after that.
+            // Under `appendfsync no` the journal has released the written bytes already, because no fsync was asked for at
+            // that time.
             healing.append_old().map_err(|error| {
                 let remedy = "CONFIG SET appendonly no, and then yes, begins the log anew with all data";
                 io::Error::other(format!("{error}. It is tried again; {remedy}"))
@@ -457,7 +458,7 @@ impl OpenLog {
             let mut select = Vec::new();
             let mut words = slices.io_slices();
             if let Some(&(_, database)) = self.begun.iter().find(|(begins, _)| *begins == slices.offset()) {
-                // Nothing of the increment is kept, not even the SELECT with which it began.
+                // None of the increment is kept, not even the SELECT with which it began, so the new one gets it.
                 write_select(&mut select, database);
                 words.insert(0, IoSlice::new(&select));
             }

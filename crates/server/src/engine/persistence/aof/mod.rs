@@ -1,4 +1,4 @@
-//! The AOF: the file that the journal is written to.
+//! The AOF: the file to which the journal is written.
 //!
 //! | file | contents |
 //! | --- | --- |

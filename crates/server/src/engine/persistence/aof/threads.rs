@@ -1,9 +1,9 @@
 //! The two threads of an AOF.
 //!
-//! `log` writes the changes that the workers do not write themselves, and under `appendfsync always` syncs behind each write:
-//! requests that arrive during a round are served together by the next, with the clients that the last round has answered if
-//! they come back soon ([`GroupCommit`]). `log-sync` syncs once a second under `everysec`, without any lock, so that no
-//! client waits for the disk, and checks that the AOF's files are there as they were written.
+//! `log` writes the changes that the workers do not write themselves, and under `appendfsync always` fsyncs after each write.
+//! Requests that arrive during a round are covered together by the next round, along with the requests of the clients that
+//! the last round has answered, if they come back soon ([`GroupCommit`]). `log-sync` fsyncs once a second under `everysec`,
+//! without any lock, so that no client waits for the disk, and checks that the AOF's files are there as they were written.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,17 +13,17 @@ use crate::engine::Engine;
 use crate::engine::persistence::aof::Policy;
 use crate::host::clock::Instant;
 
-/// The interval at which an unwritable AOF is retried.
+/// The interval at which writing an AOF that fails is retried.
 pub(in crate::engine::persistence) const TRY_AGAIN: Duration = Duration::from_millis(1_000);
 
 /// The interval of syncs under `everysec`.
 const SYNC_EVERY: Duration = Duration::from_millis(1_000);
 
-/// The longest time that a sync waits for the clients that the last one answered: a disk that has been slow once may not be
-/// slow now.
+/// The longest time for which an fsync waits for the clients that the last one answered, because a disk that was slow once
+/// may not be slow now.
 const COMMIT_WAIT_MAX: Duration = Duration::from_millis(20);
 
-/// Starts the threads of an AOF that has just been opened for this time; they end when it is closed.
+/// Starts the threads of an AOF with this opening; they end when it is closed.
 ///
 /// # Errors
 /// Those of the system.
@@ -43,7 +43,7 @@ fn write_when_asked(engine: &Engine, opening: u64) {
     let (persistence, journal) = (&engine.persistence, &engine.journal);
     let mut commit = GroupCommit::default();
     let wait = || match persistence.fails() {
-        // However often it is asked.
+        // A failed write is retried at this interval, no matter how often writes are asked for.
         true => persistence.aof.wait_for_close(opening, TRY_AGAIN),
         false => persistence.aof.wait_to_be_asked(opening, None),
     };
@@ -63,24 +63,25 @@ fn write_when_asked(engine: &Engine, opening: u64) {
     }
 }
 
-/// The pieces of the journal that the next sync is to cover under `appendfsync always`.
+/// The pieces of the journal that the next fsync is to cover under `appendfsync always`.
 ///
-/// Clients that have been answered together send their next requests at nearly the same time. If a sync begins with the first
-/// of them, the others wait for the one after it, and the clients part into groups, each of which waits for the others'
-/// syncs. So a sync waits until as many pieces have arrived as the last sync covered, for the time of one sync at the most,
-/// and never for long. A lone client that waits for each reply waits for no other client.
+/// Clients that have been answered together send their next requests at nearly the same time. If an fsync began with the
+/// first of them, the others would wait for the one after it. The clients would part into groups, each of which waits for the
+/// others' fsyncs. So an fsync waits until as many pieces have arrived as the last one covered, but at most for the duration
+/// of one fsync, and never for long. A lone client that waits for each reply does not wait for others.
 #[derive(Debug, Default, Clone, Copy)]
 struct GroupCommit {
-    /// The piece up to which the last sync went.
+    /// The number of pieces that the last fsync has covered.
     covered: u64,
-    /// The number of pieces at which this one is whole.
+    /// The number of appended pieces at which the next fsync begins without further waiting.
     whole_at: u64,
-    /// The longest wait for that.
+    /// The longest wait for that number.
     wait_max: Duration,
 }
 
 impl GroupCommit {
-    /// Returns the goal after a sync that went up to `covered`, ended when `appended` pieces were there, and took this long.
+    /// Returns the goal after an fsync that covered the pieces up to `covered`, took `took`, and at the end of which
+    /// `appended` pieces existed.
     fn next(self, covered: u64, appended: u64, took: Duration) -> Self {
         Self { covered, whole_at: appended + (covered - self.covered), wait_max: took.min(COMMIT_WAIT_MAX) }
     }
@@ -96,7 +97,7 @@ fn sync_now_and_then(engine: &Engine, opening: u64) {
         engine.persistence.aof.look_after(engine);
         engine.persistence.snapshots.rewrite_grown_log(engine, Instant::now());
         let is_rewriting = engine.config.flag(Opt::NoAppendfsyncOnRewrite) && persistence.snapshots.is_running();
-        // Changes that no reply has waited for, such as expired keys, are written here too.
+        // Changes for which no reply waits, such as expired keys, are written here too.
         match Policy::of(&engine.config) {
             Policy::Always => persistence.aof.ask(),
             Policy::EverySecond if !is_rewriting => {
@@ -119,7 +120,7 @@ mod tests {
         let took = Duration::from_millis(1);
         let lone = begun.next(1, 1, took).next(2, 2, took);
         assert!(lone.is_whole(3) && !lone.is_whole(2) && lone.wait_max == took);
-        // 30 pieces came while 20 were synced, and their clients are about to write again.
+        // 30 pieces came during the fsync of 20, and the clients of the 20 are about to write again.
         let commit = begun.next(20, 50, took);
         assert!(!commit.is_whole(69) && commit.is_whole(70));
         assert!(begun.next(0, 50, took).is_whole(50), "nothing was synced, as where the disk fails");

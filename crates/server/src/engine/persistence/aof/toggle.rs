@@ -1,8 +1,8 @@
 //! Switches the AOF on and off while the server runs, and manages its folder.
 //!
-//! An AOF that is switched on does not exist before its first base is there: it begins at the instant of that base, and its
-//! older files are left alone until then. A thread of its own writes and syncs an AOF that is switched off to its end, and
-//! the caller that has switched it off waits for that.
+//! An AOF that is switched on is not opened before its first base is written: it begins at the instant of that base, and
+//! older files in its folder are left alone until then. If the AOF is switched off, a separate thread writes and fsyncs the
+//! rest, and the client that has switched it off waits for that.
 
 use std::io;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ use crate::host::clock::Instant;
 use crate::host::log;
 use crate::host::waiting::Pending;
 
-/// The end of an AOF. The callers that wait for it go on even if the AOF's thread has panicked.
+/// A guard for the end of an AOF. It releases the callers that wait for the end, even if the AOF's thread has panicked.
 struct End<'a> {
     file: &'a Aof,
     is_closed: bool,
@@ -57,7 +57,7 @@ impl Aof {
             .map_err(|error| error.to_string())
     }
 
-    /// Returns the location of the AOF, and how it is written.
+    /// Returns the location of the AOF, and the options for writing it.
     pub fn options(&self, engine: &Engine) -> Options {
         Options {
             folder: self.folder_path(engine),
@@ -68,7 +68,7 @@ impl Aof {
         }
     }
 
-    /// Starts a thread that removes the files that the AOF no longer needs, if that is wanted.
+    /// Starts a thread that removes the files that the AOF no longer needs, if the options ask for that.
     ///
     /// # Errors
     /// The reason why the thread cannot start.
@@ -80,7 +80,7 @@ impl Aof {
         engine.detach_thread("log-history", remove).map_err(|error| reason(&error))
     }
 
-    /// Removes the files that the AOF no longer needs, if that is wanted.
+    /// Removes the files that the AOF no longer needs, if the options ask for that.
     pub(in crate::engine::persistence) fn remove_history(&self, engine: &Engine) {
         let file = self;
         if engine.config.flag(Opt::AofDisableAutoGc) {
@@ -93,30 +93,30 @@ impl Aof {
         }
     }
 
-    /// Returns whether there is an AOF, or is to be one as soon as it has its base.
+    /// Returns whether there is an AOF, or will be one as soon as its base is written.
     pub fn exists(&self) -> bool {
         self.is_open() || self.has_starting()
     }
 
-    /// Waits until the first base of the AOF is in its place, if it is being written.
+    /// Waits until the first base of the AOF is in place, if it is being written.
     pub fn wait_for_first_base(&self, engine: &Engine) {
         if self.lacks_first_base(engine) {
             engine.persistence.snapshots.wait_until_over();
         }
     }
 
-    /// Returns whether there is to be an AOF and its first base is not in its place yet.
+    /// Returns whether the AOF is switched on and its first base is not in place yet.
     pub(in crate::engine::persistence) fn lacks_first_base(&self, engine: &Engine) -> bool {
         let file = self;
         let is_wanted = engine.config.flag(Opt::Appendonly) && !engine.lifecycle.readiness.has(Hindrance::Loading);
         is_wanted && (!file.is_open() || file.lacks_base())
     }
 
-    /// Switches the AOF on or off; while the data is loaded, as soon as it is there. An AOF that is switched off may be open
-    /// still: its `end` says when it is whole.
+    /// Switches the AOF on or off. While the data is being loaded, it is switched on as soon as the loading has ended. An AOF
+    /// that is switched off may still be open: its `end` says when its files are complete.
     ///
     /// # Errors
-    /// The reason why it cannot be begun.
+    /// The reason why the AOF cannot be begun.
     pub fn toggle(&self, engine: &Arc<Engine>, is_on: bool) -> Result<(), String> {
         let file = self;
         if engine.lifecycle.readiness.has(Hindrance::Loading) {
@@ -130,8 +130,8 @@ impl Aof {
             return Ok(());
         }
         if self.may_have_folder(engine) {
-            // That thread may need locks that the caller has, so the caller does not wait for it: the base that follows it
-            // opens the folder.
+            // The thread that closes the former AOF may need locks that the caller has, so the caller does not wait for it:
+            // the base that follows opens the folder.
             engine.persistence.snapshots.write_next(engine, Purpose::Base);
             return Ok(());
         }
@@ -144,8 +144,8 @@ impl Aof {
         Ok(())
     }
 
-    /// Whether a thread of this engine may have the folder of the log although no log is open: it writes a base, perhaps one
-    /// that is given up.
+    /// Returns whether a thread of this engine may use the folder of the AOF although no AOF is open: it writes a base, or
+    /// one that is being aborted.
     fn may_have_folder(&self, engine: &Engine) -> bool {
         let running = engine.persistence.snapshots.status().running;
         self.end.is_begun() || running.is_some_and(|(purpose, _)| purpose == Purpose::Base)
@@ -154,7 +154,7 @@ impl Aof {
     /// Begins an AOF with the present data, while no client is served.
     ///
     /// # Errors
-    /// The reason why it cannot be begun.
+    /// The reason why the AOF cannot be begun.
     pub fn write_first_base(&self, engine: &Engine, waiting: AofWriter) -> Result<(), String> {
         let snapshots = &engine.persistence.snapshots;
         self.set_starting(waiting);
@@ -180,10 +180,10 @@ impl Aof {
         }
     }
 
-    /// Takes the AOF that the coming base will begin, if any, even if an earlier attempt could not start it.
+    /// Takes the AOF that the next base will begin, if there is to be one; makes a new one if an earlier attempt has failed.
     ///
     /// # Errors
-    /// The reason why it cannot be begun now. The caller is to retry.
+    /// The reason why it cannot be begun now. The caller has to retry.
     pub(in crate::engine::persistence) fn take_starting_or_begin(
         &self,
         engine: &Engine,
@@ -200,7 +200,7 @@ impl Aof {
     }
 
     /// Checks whether the AOF's files are as they were written. If another process has removed or changed one, the next start
-    /// would not find the data that is written to it: then a new AOF is begun with all data. For a thread of the open AOF.
+    /// would not find the data in it: then begins a new AOF with all data. For a thread of the open AOF.
     pub(in crate::engine::persistence) fn look_after(&self, engine: &Engine) {
         let mut tampering = None;
         let dropped = self.drop_if(engine, |log| {
@@ -215,7 +215,8 @@ impl Aof {
         }
     }
 
-    /// Begins a log in this folder, and refuses writes until that can be done; none when it is not wanted any more.
+    /// Begins an AOF in this folder, and has writes refused until that succeeds. Returns None if the AOF has been switched
+    /// off in the meantime.
     fn begin_as_soon_as_possible(&self, engine: &Engine, mut folder: Folder) -> Option<AofWriter> {
         let opening = self.opening();
         let begun = loop {
@@ -235,7 +236,8 @@ impl Aof {
         begun
     }
 
-    /// Starts the base that an AOF begins with. A running snapshot comes first, and may be that base.
+    /// Schedules the base with which an AOF begins. If a snapshot is running, the base comes after it, unless that snapshot
+    /// is the base.
     fn write_base_next(&self, engine: &Engine) {
         let own = engine.handle();
         let mut then: Option<WhenDone> = Some(Box::new(move |_| {
@@ -251,17 +253,17 @@ impl Aof {
         }
     }
 
-    /// Keeps an AOF for the next base, unless it has been switched off in between.
+    /// Keeps an AOF for the next base, unless the AOF has been switched off in the meantime.
     pub(in crate::engine::persistence) fn keep_starting(&self, engine: &Engine, log: AofWriter) {
         let file = self;
         file.set_starting(log);
-        // The thread that switches the AOF off sets the option first, and looks for this AOF then.
+        // The thread that switches the AOF off first sets the option, and then looks for this AOF.
         if !engine.config.flag(Opt::Appendonly) {
             drop(file.take_starting());
         }
     }
 
-    /// Starts a thread that writes and syncs the AOF to its end, and waits for a base that is given up.
+    /// Starts a thread that writes and fsyncs the rest of the AOF, and waits for a base that is being aborted.
     fn toggle_off(&self, engine: &Arc<Engine>) -> Result<(), String> {
         let (file, snapshots) = (self, &engine.persistence.snapshots);
         engine.persistence.refuse_sync_waiters(engine);
@@ -271,9 +273,9 @@ impl Aof {
         if snapshots.abort(Purpose::Base, &mut tell) {
             log::notice(&format!("Killing running AOF rewrite child: a thread of {}", std::process::id()));
         }
-        // If no base is given up, no thread ends the wait.
+        // If no base is being aborted, no other thread ends the wait, so it ends here.
         drop(tell);
-        // An AOF that was to begin with the next base does not, nor one that could not be begun until now.
+        // An AOF that was to begin with the next base is dropped, and so is one that could not be begun so far.
         drop(file.take_starting());
         snapshots.unschedule(Purpose::Base);
         if !file.is_open() {
@@ -292,7 +294,7 @@ impl Aof {
         });
         started.map_err(|error| {
             drop(End { file, is_closed: false });
-            // It stays switched on.
+            // The AOF stays switched on, so its base is scheduled.
             snapshots.schedule(Purpose::Base);
             reason(&error)
         })
@@ -329,13 +331,13 @@ mod tests {
         assert_begins(&engine);
     }
 
-    /// Asserts that the AOF is not open, and is begun as time passes.
+    /// Asserts that the AOF is not open, and that it is begun later by the periodic work.
     fn assert_begins(engine: &Arc<Engine>) {
         assert!(!engine.persistence.aof.is_open());
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
         while !engine.persistence.aof.is_open() {
             assert!(std::time::Instant::now() < deadline, "it does not begin");
-            // As the ticking worker does.
+            // This call stands for the worker that ticks.
             engine.persistence.snapshots.follow_file_rules(engine, Instant::now());
             std::thread::yield_now();
         }

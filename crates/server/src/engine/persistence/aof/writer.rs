@@ -1,9 +1,8 @@
-//! Writes the journal to the AOF, syncs it, and handles a failing disk.
+//! Writes the journal to the AOF, fsyncs it, and handles a failing disk.
 //!
-//! A worker that wants a reply to pass writes the journal itself if no other thread is writing it
-//! (`write_if_idle`): most replies may leave when the call returns, and no thread is woken. Work that may wait
-//! for the disk is left to the AOF threads: syncing, healing, and writing while a sync is under way, which some file systems
-//! make wait for it.
+//! A worker with a reply that has to be durable writes the journal itself if no other thread is writing it (`write_if_idle`):
+//! most replies may be sent when the call returns, and no thread is woken. Work that may wait for the disk is left to the AOF
+//! threads: fsyncing, healing, and writing during an fsync, which would wait for the fsync on some file systems.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -23,7 +22,7 @@ use crate::host::log;
 use crate::host::waiting;
 
 impl Aof {
-    /// Opens an AOF that has been read, at the end of which the journal goes on; it is written from now on. No client is
+    /// Opens an AOF that has been read: the journal continues at its end, and is written to it from now on. No client is
     /// served yet.
     ///
     /// # Errors
@@ -32,8 +31,8 @@ impl Aof {
         self.open_at_instant(engine, log).inspect_err(|_| _ = self.drop_if(engine, |_| true))
     }
 
-    /// As `open`, while all shards are locked. No waiter for the AOF may be notified under these locks, so if
-    /// the threads cannot start, the AOF stays open, for the caller to drop.
+    /// Opens an AOF as `open` does, while all shards are locked. No waiter for the AOF may be notified under these locks, so
+    /// if the threads cannot start, the AOF stays open, and the caller has to drop it.
     ///
     /// # Errors
     /// Those of the system: the AOF threads cannot start.
@@ -43,7 +42,7 @@ impl Aof {
         threads::start(&engine.handle(), opening)
     }
 
-    /// Drops the AOF as it is, if it is a wanted one.
+    /// Drops the open AOF as it is, if `is_wanted` returns true for it.
     pub(in crate::engine::persistence) fn drop_if(
         &self,
         engine: &Engine,
@@ -54,7 +53,7 @@ impl Aof {
         Some(log)
     }
 
-    /// Resets the state that depends on an AOF, once there is none and its readers of the journal are gone.
+    /// Resets the state that depends on an AOF, once there is none and its readers of the journal have ended.
     fn forget(&self, engine: &Engine) {
         engine.persistence.set_fails(false);
         engine.lifecycle.readiness.set(Hindrance::LogFails, false);
@@ -63,19 +62,19 @@ impl Aof {
         engine.persistence.tell_synced(engine);
     }
 
-    /// Writes and syncs all that is pending, and closes the AOF: the server ends, or goes on without one. If a sync has
-    /// failed, the disk may work again by now, and there will be no other chance: the AOF is healed, once.
+    /// Writes and fsyncs the rest of the journal, and closes the AOF: the server ends, or goes on without an AOF. If an fsync
+    /// has failed before, the AOF is healed once, because the disk may work again and there will be no later chance.
     ///
     /// # Errors
     /// Those of the system; the AOF is closed all the same.
     pub fn close(&self, engine: &Engine) -> io::Result<()> {
         let turn = self.sync_turn();
-        // Without its base, a start would not find its contents.
+        // As long as the AOF lacks its base, a start would not find its contents.
         let lacks_base = self.lacks_base();
         let Some(mut open) = self.take_open_if(|_| true) else { return Ok(()) };
         if engine.failure().is_some() {
-            // If a thread has panicked, it may have left this half changed: the writes that were answered are in the file,
-            // and that is all.
+            // If a thread has panicked, it may have left the AOF half changed, so nothing more is written: the answered
+            // writes are in the file.
             let synced = open.log.sync_job().map_or(Ok(()), |job| job.run());
             drop((turn, open));
             self.forget(engine);
@@ -93,21 +92,21 @@ impl Aof {
         closed
     }
 
-    /// Writes and syncs the part of the journal that the AOF lacks, when no client is served any more.
+    /// Writes and fsyncs the part of the journal that the AOF lacks, when no client is served any more.
     pub fn finish(&self, engine: &Engine) {
-        // Another thread may be about it already.
+        // Another thread may be closing the AOF already.
         self.end.wait_until_closed();
         if self.is_open() {
             if self.close_and_tell(engine) {
                 resume::keep_closing_place(engine);
             }
         } else {
-            // Nor is one begun that could not be until now.
+            // An AOF that could not be begun so far is not begun any more.
             self.next_opening();
         }
     }
 
-    /// Returns whether all is on the disk.
+    /// Closes the AOF and logs a failure. Returns whether all of it has been fsynced.
     pub(in crate::engine::persistence) fn close_and_tell(&self, engine: &Engine) -> bool {
         log::notice("Calling fsync() on the AOF file.");
         let closed = self.close(engine);
@@ -117,8 +116,8 @@ impl Aof {
         closed.is_ok()
     }
 
-    /// Writes the journal to the AOF, unless another thread is writing, which then writes this too; or unless a sync is under
-    /// way: then the AOF thread does it.
+    /// Writes the journal to the AOF, unless another thread is writing, which then writes this part too. During an fsync,
+    /// leaves it to the AOF thread.
     pub(in crate::engine::persistence) fn write_if_idle(&self, engine: &Engine) {
         let file = self;
         if file.is_open() && Policy::of(&engine.config) != Policy::Always {
@@ -135,7 +134,7 @@ impl Aof {
         self.note_written(engine, open, written);
     }
 
-    /// Writes all that is in the journal, as the options say now.
+    /// Writes the part of the journal that the AOF lacks, with the present options.
     fn write_to(&self, engine: &Engine, open: &mut OpenLog) -> io::Result<()> {
         self.set_options(engine, &mut open.log);
         open.write(now_s())
@@ -147,7 +146,7 @@ impl Aof {
         log.set_timestamps(engine.config.flag(Opt::AofTimestampEnabled));
     }
 
-    /// Waits in front of a write, if a test has asked for that.
+    /// Waits before a write, if a test has asked for that (DEBUG AOF-FLUSH-SLEEP).
     fn delay_write(&self, engine: &Engine) {
         let delay_us = engine.debug.log_delay_us.load(Ordering::Relaxed);
         if delay_us != 0 {
@@ -162,15 +161,15 @@ impl Aof {
             Err(error) => self.note_fails(engine, "writing to", &error),
         }
         if Policy::of(&engine.config) == Policy::No {
-            // Under this policy no sync is asked for that could fail. If one is asked for later, the file has all that it
-            // needs to heal.
+            // Under `appendfsync no` no fsync is asked for that could fail, so the journal need not keep the bytes. If an
+            // fsync is asked for later, the file itself has all that is needed to heal.
             open.note_synced(open.written_offset());
         }
         self.note_passed(engine);
         self.note_fullness(engine);
     }
 
-    /// Says how far the journal has passed, if there is a log.
+    /// Updates the offset up to which replies may show changes, if there is an AOF.
     fn note_passed(&self, engine: &Engine) {
         engine.persistence.pass_with(|| match Policy::of(&engine.config) {
             _ if !self.is_open() => u64::MAX,
@@ -179,7 +178,7 @@ impl Aof {
         });
     }
 
-    /// Clients that write are held while the disk is too far behind.
+    /// Holds clients that write while too much data waits for the disk.
     fn note_fullness(&self, engine: &Engine) {
         let is_full = engine.journal.is_full();
         if engine.lifecycle.readiness.has(Hindrance::DiskBehind) == is_full {
@@ -190,7 +189,7 @@ impl Aof {
         }
     }
 
-    /// Sets whether the data that waits for the disk has reached its limit. Returns whether that is a change.
+    /// Sets whether the data that waits for the disk has reached its limit. Returns whether that changed.
     pub(in crate::engine::persistence) fn set_disk_behind(&self, engine: &Engine, is_behind: bool) -> bool {
         let is_news = engine.lifecycle.readiness.set(Hindrance::DiskBehind, is_behind);
         if is_news && !is_behind {
@@ -199,12 +198,12 @@ impl Aof {
         is_news
     }
 
-    /// Updates whether the journal has reached its limit, for callers that do so once and not again.
+    /// Updates whether the journal has reached its limit, for callers that do this only once.
     pub(in crate::engine::persistence) fn note_disk_behind(&self, engine: &Engine) {
         let is_full = engine.journal.is_full();
         self.set_disk_behind(engine, is_full);
         if is_full && !engine.journal.is_full() {
-            // The AOF was closed in between, and the thread that closed it may have said so before this.
+            // The AOF was closed in the meantime, and the thread that closed it may have set this before the call above.
             self.set_disk_behind(engine, false);
         }
     }
@@ -221,13 +220,13 @@ impl Aof {
         engine.lifecycle.readiness.set(Hindrance::LogFails, true);
         if engine.persistence.set_fails(true) {
             log::warning(&format!("Error {doing} the AOF file: {error}"));
-            // Its thread tries again from now on.
+            // From now on the AOF thread retries the write.
             self.ask();
         }
     }
 
-    /// Writes all that is in the journal, also if another thread is writing, and syncs it if the options ask for that before
-    /// every reply. Retries a write that has failed. For threads that may wait for the disk.
+    /// Writes the part of the journal that the AOF lacks, even if another thread is writing, and fsyncs it if the options ask
+    /// for that before every reply. Retries a write that has failed. For threads that may wait for the disk.
     pub fn write(&self, engine: &Engine) {
         let synced = engine.journal.synced();
         if let Some(open) = &mut *self.lock() {
@@ -249,7 +248,7 @@ impl Aof {
         }
     }
 
-    /// Syncs the bytes that have been written. No lock is held during the sync.
+    /// Fsyncs the written bytes. No lock is held during the fsync.
     pub(in crate::engine::persistence) fn sync(&self, engine: &Engine) {
         let file = self;
         let turn = file.sync_turn();
@@ -258,7 +257,7 @@ impl Aof {
         file.set_syncing(true);
         let synced = job.run();
         file.set_syncing(false);
-        // The outcome says nothing about an AOF that was opened in between.
+        // If another AOF has been opened in the meantime, the outcome says nothing about it.
         file.with(|open| match &synced {
             _ if file.opening() != opening => {}
             Ok(()) => {
@@ -275,14 +274,14 @@ impl Aof {
         engine.persistence.tell_synced(engine);
     }
 
-    /// Notes how far the AOF is on the disk.
+    /// Updates the offset up to which the AOF has been fsynced.
     pub(in crate::engine::persistence) fn note_synced(&self, engine: &Engine, open: &mut OpenLog) {
         open.note_synced(open.log.synced_end());
         engine.journal.set_synced(open.log.synced_end());
         self.note_passed(engine);
     }
 
-    /// Applies a change of `appendfsync`: replies now wait for another offset. Waits for no disk.
+    /// Applies a change of `appendfsync`: replies now wait for another offset. Does not wait for the disk.
     pub fn apply_sync_policy(&self, engine: &Engine) {
         self.note_passed(engine);
         self.ask();
@@ -290,7 +289,7 @@ impl Aof {
     }
 }
 
-/// Seconds since the epoch.
+/// Returns the seconds since the epoch.
 fn now_s() -> i64 {
     Instant::now().wall_ms() / 1_000
 }

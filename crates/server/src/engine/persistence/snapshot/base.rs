@@ -1,8 +1,8 @@
-//! A snapshot as a base of the AOF: the first base of an AOF that is switched on, a new base of the open AOF, or a base that
-//! stands alone because there is no AOF.
+//! A snapshot as a base of the AOF: the first base of an AOF that is switched on, a new base of the open AOF (an AOF
+//! rewrite), or a base that stands alone because there is no AOF.
 //!
-//! The journal goes into a new increment from the base's instant on. The files that are already in the folder stay as they
-//! are until the base is in its place.
+//! From the base's instant on, the journal is written to a new increment. The files that are already in the folder stay as
+//! they are until the base is in place.
 
 use std::io;
 use std::time::Duration;
@@ -19,10 +19,10 @@ use crate::engine::persistence::snapshot::walk;
 use crate::engine::replication::resume;
 use crate::host::waiting;
 
-/// The interval at which a snapshot thread that waits for an unwritable AOF checks it again.
+/// The interval at which a snapshot thread checks whether a failing AOF can be written again.
 const SWITCH_TICK: Duration = Duration::from_millis(5);
 
-/// Writes a base of the AOF: the first, a new, or a lone one.
+/// Writes a base of the AOF: the first base, a new one, or one that stands alone.
 pub(in crate::engine::persistence) fn write_base(engine: &Engine) -> Result<u64, String> {
     let starting = engine.persistence.aof.take_starting_or_begin(engine)?;
     if starting.is_none() && !engine.persistence.aof.is_open() {
@@ -33,25 +33,25 @@ pub(in crate::engine::persistence) fn write_base(engine: &Engine) -> Result<u64,
         if is_first {
             engine.persistence.aof.begin_again(engine);
         } else {
-            // Its increment, if nothing was written to it.
+            // This removes the new increment if nothing was written to it.
             engine.persistence.aof.remove_history(engine);
         }
     })
 }
 
-/// Writes a new base of the open AOF, or the first one of this AOF.
+/// Writes a new base of the open AOF, or the first base of the AOF `starting`.
 fn write_base_of_log(engine: &Engine, mut starting: Option<AofWriter>) -> Result<u64, String> {
     let file = &engine.persistence.aof;
     let failed = |doing: &str, error: io::Error| format!("cannot {doing}: {}", reason(&error));
     let gone = || "the log was closed meanwhile".to_owned();
-    // `dir` may be another by now.
+    // `dir` may have been changed since the AOF was opened.
     let unfinished = |log: &AofWriter| log.unfinished_base(&engine.identity.mark());
     let temporary = starting.as_ref().map(unfinished).or_else(|| file.with(|open| unfinished(&open.log)));
     let temporary = temporary.ok_or_else(gone)?;
     let is_first = starting.is_some();
     let mut rotated = None;
     if is_first {
-        // The end that an older AOF in this folder has noted belongs to other data.
+        // The final position that an older AOF in this folder has noted belongs to other data.
         resume::take_closing_place(engine);
     } else {
         let rotation = file.with(|open| open.log.rotation()).ok_or_else(gone)?;
@@ -67,7 +67,7 @@ fn write_base_of_log(engine: &Engine, mut starting: Option<AofWriter>) -> Result
         (None, None) => Ok(()),
     });
     if let Some(log) = starting {
-        // The instant was not reached: the AOF begins with the next base.
+        // The snapshot's instant was not reached: the AOF will begin with the next base.
         file.keep_starting(engine, log);
     }
     if let Some(rotated) = rotated {
@@ -75,7 +75,7 @@ fn write_base_of_log(engine: &Engine, mut starting: Option<AofWriter>) -> Result
     }
     let begun = begun?;
     if is_first && !engine.config.flag(Opt::Appendonly) {
-        // The client that switched the AOF off may have found none yet.
+        // The AOF was switched off, and the client that did so may have found no open AOF.
         return Err(gone());
     }
     let (changes, stands_for) = (begun.changes, begun.offset);
@@ -102,7 +102,7 @@ fn write_base_of_log(engine: &Engine, mut starting: Option<AofWriter>) -> Result
     file.with(|open| {
         open.log.rewritten(rewritten);
         file.note_base();
-        // The data that the base stands for is on the disk without a sync of the increments.
+        // The data up to the base's instant is durable now, without an fsync of the increments.
         file.note_synced(engine, open);
     });
     engine.persistence.tell_synced(engine);
@@ -110,18 +110,18 @@ fn write_base_of_log(engine: &Engine, mut starting: Option<AofWriter>) -> Result
     Ok(changes)
 }
 
-/// Switches the journal to this increment, which begins with a SELECT, from this instant on. Returns none where there is
-/// no AOF.
+/// Orders a switch of the open AOF to this increment, which begins with a SELECT, at the present instant. Returns None if
+/// there is no AOF.
 fn order_switch(engine: &Engine, offset: u64, rotated: Rotated) -> Option<()> {
     let database = engine.journal.copied_database();
     engine.journal.forget_database();
     engine.persistence.aof.switch().map(|switch| switch.order(offset, rotated, database))
 }
 
-/// Writes a base that nothing is appended to, because the AOF is switched off.
+/// Writes a base to which nothing is appended, because the AOF is switched off.
 fn write_lone_base(engine: &Engine) -> Result<u64, String> {
     engine.persistence.aof.end.wait_until_closed();
-    // The folder is there, and no other AOF uses it.
+    // The folder has to exist, and no other AOF may use it.
     let past_end = engine.persistence.aof.open_folder(engine)?.past_end().map_err(|error| unreadable(&error))?;
     let temporary = engine.persistence.aof.options(engine).unfinished_base(&engine.identity.mark());
     let begun = walk::begin(engine, past_end, |_| Ok(()))?;
@@ -142,10 +142,10 @@ fn write_lone_base(engine: &Engine) -> Result<u64, String> {
     Ok(changes)
 }
 
-/// Waits until the journal goes into the new increment; its number.
+/// Waits until the AOF has switched to the new increment; returns the increment's number.
 fn wait_for_switch(engine: &Engine) -> Result<i64, String> {
     loop {
-        // An AOF that cannot be written is retried by its own thread, and less often than this loop runs.
+        // If the AOF fails, its own thread retries, at a longer interval than this loop's.
         if !engine.persistence.fails() {
             engine.persistence.aof.write(engine);
         }

@@ -1,7 +1,7 @@
-//! How a snapshot is put into bytes: as a snapshot file, which may be the base of a log, or as requests.
+//! The encoding of a snapshot: as a snapshot file, which may be the base of an AOF, or as requests.
 //!
-//! The two are twins with the same calls: records go in one by one, bytes gather, and the caller takes them out when enough of
-//! them wait. No file is touched here. The thread that writes the snapshot, with no shard locked.
+//! The two forms have the same calls: records are added one by one, the bytes are gathered, and the caller takes them out
+//! when there are enough. This module touches no file. It runs in the thread that writes the snapshot, with no shard locked.
 
 use sleeve_disk::BASE_OFFSET_FIELD;
 use sleeve_disk::aof::Options;
@@ -20,31 +20,31 @@ use crate::host::clock::Instant;
 pub enum SnapshotForm {
     /// A file of its own.
     File,
-    /// The base of a log, as a snapshot.
+    /// The base of an AOF, in the form of a snapshot.
     Base,
-    /// The base of a log that is written like this, as requests.
+    /// The base of an AOF with these options, in the form of requests.
     Requests(Options),
     /// A stream for replicas that can load this form.
     Replicas(ReplicaForm),
 }
 
-/// From this version on a Valkey knows of fields with deadlines.
+/// The version of Valkey from which on it knows fields with deadlines.
 const VALKEY_WITH_TIMED_FIELDS: u32 = 9;
 
-/// The records of a snapshot, as bytes that wait for the disk.
+/// The encoder of a snapshot's records, with the bytes that were not taken out yet.
 pub enum SnapshotOutput {
-    /// In the format of snapshots.
+    /// The format of snapshots.
     Rdb(Box<Writer>, SnapshotWriter, Box<dyn Fn(u32) -> Access + Send>),
     /// A snapshot file without keys.
     Functions(Box<Writer>),
     /// A snapshot file without keys and functions.
     Nothing(Box<Writer>),
-    /// In requests.
+    /// The form of requests.
     Requests(Box<Requests>),
 }
 
-/// Begins to write a snapshot that stands for the journal up to an offset, and for this place in the stream to replicas, if
-/// there is one.
+/// Begins to encode a snapshot that stands for the journal up to an offset, and for this position in the replication stream,
+/// if there is one.
 pub(in crate::engine::persistence) fn begin_output(
     engine: &Engine,
     form: SnapshotForm,
@@ -99,7 +99,8 @@ fn snapshot_format(engine: &Engine, version: Version) -> Format {
     Format { version, is_compressing, is_summing }
 }
 
-/// Returns the usage data of keys that is written: the one that the server evicts by, as in Redis.
+/// Returns the function that makes the usage data of a key for the file: that of the kind by which the server evicts, as in
+/// Redis.
 fn access_shown(engine: &Engine, now: Instant) -> Box<dyn Fn(u32) -> Access + Send> {
     let policy = engine.config.maxmemory_policy();
     if policy.is_lfu() {
@@ -156,7 +157,7 @@ impl SnapshotOutput {
         }
     }
 
-    /// Bytes that wait to be taken out.
+    /// Returns the number of bytes that wait to be taken out.
     pub fn pending_len(&self) -> usize {
         match self {
             Self::Rdb(writer, ..) | Self::Functions(writer) | Self::Nothing(writer) => writer.pending_len(),
@@ -164,8 +165,8 @@ impl SnapshotOutput {
         }
     }
 
-    /// Returns the bytes of memory of records that cannot be taken out before more arrive: the pending entries of a stream
-    /// stand behind all its entries.
+    /// Returns the memory of records that cannot be encoded before more arrive: the pending entries of a stream have to stand
+    /// behind all its entries.
     pub fn held_len(&self) -> usize {
         match self {
             Self::Rdb(_, snapshot_writer, _) => snapshot_writer.held_len(),
@@ -174,7 +175,7 @@ impl SnapshotOutput {
         }
     }
 
-    /// Gives out the bytes that were written since the last call.
+    /// Calls `take` with the bytes that were encoded since the last call.
     pub fn drain<R>(&mut self, take: impl FnOnce(&[u8]) -> R) -> R {
         match self {
             Self::Rdb(writer, ..) | Self::Functions(writer) | Self::Nothing(writer) => writer.drain(take),
@@ -182,10 +183,10 @@ impl SnapshotOutput {
         }
     }
 
-    /// Writes the end, and gives out the bytes that are left.
+    /// Encodes the end, and calls `take` with the remaining bytes.
     ///
     /// # Errors
-    /// The format cannot express a record that was written.
+    /// The format cannot express a record.
     pub fn end<R>(self, take: impl FnOnce(&[u8]) -> R) -> Result<R, String> {
         match self {
             Self::Rdb(mut writer, ..) | Self::Functions(mut writer) | Self::Nothing(mut writer) => {

@@ -1,9 +1,9 @@
-//! A snapshot for replicas: into their sockets as it is made, or into a file that is sent when it is whole.
+//! A snapshot for replicas: sent to their sockets as it is made, or written to a file that is sent when it is complete.
 //!
-//! For sockets, a fixed number of bytes is buffered at most, and the walk waits for the slowest replica as long as that
-//! delays no other client. If another replica or another snapshot is waiting, or if writers hand over so much that they would
-//! be held, the rest goes into a file, and the walk waits for the disk only. If no file can be created, the slow replicas are
-//! dropped. So no replica delays the others. The end of a snapshot is sent when its instant has outlived the process, as with
+//! For sockets, a bounded number of bytes is buffered, and the walk waits for the slowest replica as long as that delays no
+//! other client. If another replica or another snapshot is waiting, or if writers hand over so many before-images that they
+//! would be held, the rest goes into a file, and the walk waits for the disk only. If no file can be created, the slow
+//! replicas are dropped. So no replica delays the others. The end of a snapshot is sent when its instant is durable, as with
 //! replies: until then no replica can load data that this server may lose. All this runs in the snapshot's thread.
 
 use std::io::IoSlice;
@@ -25,16 +25,16 @@ use crate::host::clock;
 use crate::host::log;
 use crate::messaging::mail::Letter;
 
-/// Bytes of blocks that wait for the slowest replica at most.
+/// The most bytes of blocks that wait for the slowest replica.
 const BUFFER_BYTES: u64 = 8 << 20;
 
-/// The time for which others wait for a slow replica, all in all.
+/// The time for which others wait for slow replicas, in total.
 const PATIENCE_MS: u64 = 1_000;
 
 /// The interval at which the snapshot thread checks whether others wait.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Writes a snapshot for the replicas that wait for one and can load the same; the changes that it has.
+/// Writes a snapshot for the replicas that wait for one and can load the same form; returns the changes that it contains.
 pub(in crate::engine::persistence) fn write_for_replicas(engine: &Engine) -> Result<u64, String> {
     let waiting = engine.replication.replicas.all();
     let waiting: Vec<_> = waiting.into_iter().filter(|replica| replica.waits_since_ms().is_some()).collect();
@@ -65,7 +65,7 @@ pub(in crate::engine::persistence) fn write_for_replicas(engine: &Engine) -> Res
     let Some(transfer) = transfer else { return Err(ABORTED.into()) };
     let what = if is_streamed { "RDB transfer" } else { "saving" };
     log::notice(&format!("Background {what} started by pid {}", std::process::id()));
-    // The replicas are sent the offset at which it begins.
+    // This has the replicas sent the offset at which the snapshot begins.
     meant.iter().for_each(|replica| replica.client.mailbox.post(Letter::Stream));
     let changes = begun.changes;
     let written = match is_streamed {
@@ -73,7 +73,7 @@ pub(in crate::engine::persistence) fn write_for_replicas(engine: &Engine) -> Res
         false => file_for_replicas(engine, &transfer, begun),
     };
     let taking = transfer.takers().len();
-    // In Redis's words, for which there are scripts: there is neither a pipe nor a child.
+    // The lines are in Redis's words, because scripts look for them, though there is neither a pipe nor a child.
     match (is_streamed, &written) {
         (true, Ok(())) => {
             log::notice(&format!("Diskless rdb transfer, done reading from pipe, {taking} replicas still up."));
@@ -85,17 +85,17 @@ pub(in crate::engine::persistence) fn write_for_replicas(engine: &Engine) -> Res
     }
     transfer.end(written.is_ok());
     if written.is_err() {
-        // Also the replicas that do not read, and so would not learn of it.
+        // Replicas that do not read are closed too; they would not notice the end otherwise.
         transfer.takers().iter().for_each(|(client, ..)| close_replica(engine, *client));
     }
     written.map(|()| changes)
 }
 
-/// Writes the snapshot into a file, from which it is sent. The file is private to the transfer.
+/// Writes the snapshot into a file, from which it is sent. Only the transfer uses the file.
 fn file_for_replicas(engine: &Engine, transfer: &Arc<Transfer>, begun: Begun) -> Result<(), String> {
     let path = path_for_replicas(engine);
     engine.replication.replicas.set_file(Some(transfer));
-    // The replicas that it was begun for may have gone before that.
+    // The replicas for which the file was begun may have disconnected before this.
     primary::give_up_unwanted_file(engine);
     let written = walk::write_to(engine, &path, begun, SnapshotForm::Replicas(transfer.form));
     let written = written.and_then(|()| wait_for_log(engine, transfer));
@@ -104,7 +104,7 @@ fn file_for_replicas(engine: &Engine, transfer: &Arc<Transfer>, begun: Begun) ->
         let opened = engine.persistence.disk.open(&path, Open::Read).and_then(|file| Ok((file.size()?, file)));
         opened.map_err(|error| format!("cannot read {}: {}", path.display(), reason(&error)))
     });
-    // The open file stays readable.
+    // The open file stays readable after its name is removed.
     _ = engine.persistence.disk.remove(&path);
     let (length, file): (u64, Arc<dyn File>) = opened?;
     transfer.set_file(file, length);
@@ -116,7 +116,7 @@ fn path_for_replicas(engine: &Engine) -> PathBuf {
     engine.persistence.snapshots.path(engine).with_file_name(format!("temp-repl-{}.rdb", engine.identity.mark()))
 }
 
-/// Puts the snapshot into the blocks of a transfer, or, once a replica is too slow, into a file.
+/// Sends the snapshot by the blocks of a transfer, or, once a replica is too slow, by a file.
 fn stream_to_replicas(engine: &Engine, transfer: &Transfer, begun: Begun) -> Result<(), String> {
     let (mut file, mut waited_ms): (Option<Arc<dyn File>>, _) = (None, 0);
     walk::give_out(engine, begun, SnapshotForm::Replicas(transfer.form), &mut |bytes| match &file {
@@ -137,8 +137,8 @@ fn stream_to_replicas(engine: &Engine, transfer: &Transfer, begun: Begun) -> Res
     wait_for_log(engine, transfer)
 }
 
-/// Waits until no replica lags by more than the buffer holds. Returns true if others would have to wait too long for
-/// that; `waited_ms` is how long they have waited so far.
+/// Waits until no replica lags by more than the buffer holds. Returns true if others would have to wait too long for that;
+/// `waited_ms` is the time that they have waited so far.
 fn holds_others_up(engine: &Engine, transfer: &Transfer, waited_ms: &mut u64) -> Result<bool, String> {
     let progress = &engine.persistence.snapshots.progress;
     loop {
@@ -163,8 +163,8 @@ fn holds_others_up(engine: &Engine, transfer: &Transfer, waited_ms: &mut u64) ->
     }
 }
 
-/// Sends the rest of a snapshot through a file, which is visible to its readers only. If no file can be created, the
-/// replicas that are too slow are dropped.
+/// Makes the file for the rest of a snapshot, which has no name on the disk. If no file can be created, drops the replicas
+/// that are too slow.
 fn go_on_in_file(engine: &Engine, transfer: &Transfer) -> Option<Arc<dyn File>> {
     let path = path_for_replicas(engine);
     match engine.persistence.disk.open(&path, Open::Create) {
@@ -189,7 +189,7 @@ fn go_on_in_file(engine: &Engine, transfer: &Transfer) -> Option<Arc<dyn File>> 
     }
 }
 
-/// Waits until the data of the snapshot has outlived the process, as the options ask of replies.
+/// Waits until the data of the snapshot is as durable as the options demand for replies.
 fn wait_for_log(engine: &Engine, transfer: &Transfer) -> Result<(), String> {
     while !engine.persistence.passes(engine, transfer.offset) {
         if engine.persistence.snapshots.is_aborted() {
@@ -215,7 +215,7 @@ fn close_replica(engine: &Engine, client: u64) {
     }
 }
 
-/// Says so where no replica takes a snapshot any more.
+/// Returns an error if no replica takes the snapshot any more.
 fn nobody_left(takers: &[(u64, u64, u64)]) -> Result<(), String> {
     if takers.is_empty() { Err("no replica takes it any more".into()) } else { Ok(()) }
 }

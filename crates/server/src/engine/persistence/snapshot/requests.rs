@@ -1,8 +1,9 @@
-//! A base of the AOF in the form of requests (`aof-use-rdb-preamble no`): the requests that create each key, in the words of
-//! the oldest server that reads an AOF folder.
+//! A base of the AOF in the form of requests (`aof-use-rdb-preamble no`): the requests that create each key, limited to the
+//! commands of the oldest server that reads an AOF folder.
 //!
 //! The file of each type (`engine/values`) knows how its values are created; a large value takes several requests. State that
-//! requests cannot express is lost, as with every server: how keys were used, and when consumers of streams were last seen.
+//! requests cannot express is lost, as with every server: the access clocks of keys, and the times at which consumers of
+//! streams were last seen.
 
 use sleeve_disk::aof::Options;
 use sleeve_store::Digits;
@@ -15,7 +16,7 @@ use crate::engine::values::value_type::LargeRequests;
 /// A writer of a snapshot's records as requests.
 pub struct Requests {
     writer: RequestWriter,
-    /// The database that is selected.
+    /// The selected database.
     db: Option<usize>,
     keys: u64,
     /// The large value that is being written.
@@ -38,22 +39,22 @@ impl Requests {
         self.keys
     }
 
-    /// Bytes that wait to be taken out.
+    /// Returns the number of bytes that wait to be taken out.
     pub fn pending_len(&self) -> usize {
         self.writer.pending_len()
     }
 
-    /// Returns the bytes of memory of records that wait for more to arrive.
+    /// Returns the memory of records that cannot be encoded before more arrive.
     pub fn held_len(&self) -> usize {
         self.large.as_ref().map_or(0, |large| large.held_len())
     }
 
-    /// Gives out the bytes that were written since the last call.
+    /// Calls `take` with the bytes that were encoded since the last call.
     pub fn drain<R>(&mut self, take: impl FnOnce(&[u8]) -> R) -> R {
         self.writer.drain(take)
     }
 
-    /// Ends the base, and returns the bytes that are left.
+    /// Ends the base, and returns the remaining bytes.
     pub fn end(self) -> Vec<u8> {
         self.writer.end()
     }
@@ -76,7 +77,7 @@ impl Requests {
                 }
                 self.deadline(large.key(), large.deadline());
             }
-            // Nothing comes of a value that was not opened.
+            // A part of a value whose beginning was not written is ignored.
             (Record::Members(..) | Record::Part(..) | Record::Pending(..), None) => {}
         }
         self.writer.settle();

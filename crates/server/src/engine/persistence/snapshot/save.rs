@@ -1,7 +1,7 @@
-//! Starts snapshots, writes them in a thread of their own, and reports the outcome.
+//! Starts snapshots, writes them in separate threads, and reports the outcome.
 //!
-//! The snapshot becomes the file that `dbfilename` names, or a new base of the AOF: then the journal goes into a new
-//! increment from the instant on.
+//! A snapshot becomes the file that `dbfilename` names, or a new base of the AOF; then the journal is written to a new
+//! increment from the snapshot's instant on.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,23 +21,23 @@ use crate::host::clock;
 use crate::host::clock::Instant;
 use crate::host::log;
 
-/// A guard that releases the waiters for a snapshot, also if its thread has panicked.
+/// A guard that releases the waiters for a snapshot, even if its thread has panicked.
 struct Running<'a>(&'a Engine);
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // The actions that follow the snapshot are dropped: the engine is finished.
+            // The actions that were to follow the snapshot are dropped, because the engine has failed.
             drop(self.0.persistence.snapshots.end(false, 0, Instant::now()));
         }
     }
 }
 
 impl Snapshots {
-    /// Begins to write a snapshot in a thread of its own. `when_done` is taken if that has begun.
+    /// Begins to write a snapshot in a separate thread. If that succeeds, takes `when_done`.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why the snapshot does not begin.
     pub fn start(
         &self,
         engine: &Arc<Engine>,
@@ -61,7 +61,7 @@ impl Snapshots {
         Ok(())
     }
 
-    /// Begins a snapshot for replicas that wait for one. If none can begin now, the caller's next tick tries again.
+    /// Begins a snapshot for replicas that wait for one. If it cannot begin now, the caller's next tick tries again.
     pub fn start_for_replicas(&self, engine: &Arc<Engine>, now: Instant) {
         if let Err(refusal @ Refusal::NoThread(_)) = self.start(engine, Purpose::Replicas, now, &mut None) {
             log::warning(&format!("No snapshot for replicas can begin: {refusal}"));
@@ -72,7 +72,7 @@ impl Snapshots {
         let was_scheduled = self.begin(purpose, now, when_done)?;
         let process = std::process::id();
         match purpose {
-            // A caller that waits for the snapshot learns its outcome.
+            // A caller that waits for the snapshot handles a failure itself.
             Purpose::File if self.is_awaited() => {}
             Purpose::File => log::notice(&format!("Background saving started by a thread of pid {process}")),
             Purpose::Base => {
@@ -83,7 +83,7 @@ impl Snapshots {
         Ok(was_scheduled)
     }
 
-    /// Writes the snapshots that were scheduled behind the one that has just ended in this thread, until none is left, or
+    /// Writes the snapshots that were scheduled after the one that has just ended in this thread, until none is left or
     /// another thread writes them.
     fn write_scheduled(&self, engine: &Engine) {
         while let Some((purpose, in_ms)) = self.due(Instant::now()) {
@@ -102,8 +102,8 @@ impl Snapshots {
         }
     }
 
-    /// Writes a snapshot to its file that begins from now on. A running snapshot is given up for it, also one for replicas,
-    /// which then begins anew; a base of an AOF is waited for. `when_done` runs at the end.
+    /// Writes a snapshot to its file, with an instant that is not before this call. A running snapshot is aborted for it; one
+    /// for replicas will begin anew; only a base of an AOF is waited for. `when_done` runs at the end.
     pub fn save_anew(&self, engine: &Arc<Engine>, when_done: WhenDone) {
         let mut when_done = Some(when_done);
         match self.start(engine, Purpose::File, Instant::now(), &mut when_done) {
@@ -125,17 +125,17 @@ impl Snapshots {
         }
     }
 
-    /// Schedules a snapshot behind the running one, or begins it if that has ended in between.
+    /// Schedules a snapshot after the running one, or begins it if that has ended in the meantime.
     pub fn write_next(&self, engine: &Arc<Engine>, purpose: Purpose) {
         let snapshots = self;
         snapshots.schedule(purpose);
         if !snapshots.is_running() {
-            // Where its thread cannot start it stays scheduled.
+            // If its thread cannot start, the snapshot stays scheduled.
             _ = self.start(engine, purpose, Instant::now(), &mut None);
         }
     }
 
-    /// Schedules a rewrite of the AOF for the end of the running snapshot.
+    /// Schedules an AOF rewrite for the end of the running snapshot.
     pub fn rewrite_next(&self, engine: &Arc<Engine>) {
         let engine = Arc::clone(engine);
         let mut then: Option<WhenDone> = Some(Box::new(move |_| {
@@ -148,7 +148,7 @@ impl Snapshots {
         }
     }
 
-    /// Writes a snapshot that has begun, in this thread.
+    /// Writes a snapshot that has begun, in this thread. Returns whether it succeeded.
     pub fn write(&self, engine: &Engine, purpose: Purpose) -> bool {
         let _running = Running(engine);
         let begun_ms = clock::monotonic_ms();
@@ -173,7 +173,7 @@ impl Snapshots {
         }
         engine.persistence.aof.note_disk_behind(engine);
         let is_good = written.is_ok();
-        // A base that is given up because there is to be no AOF says nothing about the disk.
+        // If a base is aborted because the AOF was switched off, that says nothing about the disk.
         if purpose == Purpose::Base && (is_good || !self.is_aborted()) {
             engine.persistence.aof.note_rewrite(is_good);
         }
@@ -181,7 +181,7 @@ impl Snapshots {
         is_good
     }
 
-    /// Says how the running snapshot went: it has so many changes, or has failed.
+    /// Notes the outcome of the running snapshot: the changes that it contains, or None if it has failed.
     fn note_outcome(&self, engine: &Engine, changes: Option<u64>) {
         let snapshots = self;
         let was_file = snapshots.status().running.is_some_and(|(purpose, _)| purpose == Purpose::File);
@@ -204,7 +204,7 @@ impl Snapshots {
         engine.persistence.disk.resolve(&engine.config.resolve(&engine.config.text(Opt::Dbfilename)))
     }
 
-    /// Returns the path of the snapshot while it is written.
+    /// Returns the path of the snapshot while it is being written.
     pub fn unfinished_path(&self, engine: &Engine) -> PathBuf {
         self.path(engine).with_file_name(format!("temp-{}.rdb", engine.identity.mark()))
     }

@@ -1,8 +1,8 @@
-//! File work that the server begins by itself: snapshots and rewrites of the AOF that are due.
+//! File work that the server begins automatically: snapshots and AOF rewrites that are due.
 //!
-//! A check costs a few loads, and the checking thread begins due work in a thread of its own: the worker that ticks, for
-//! `save` and scheduled snapshots; the AOF thread, for an AOF that has grown. Work that cannot begin is left for the next
-//! check.
+//! A check costs a few loads, and the checking thread begins due work in a separate thread. The worker that ticks checks
+//! `save` and scheduled snapshots; the AOF thread checks whether the AOF has grown. Work that cannot begin is left for the
+//! next check.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::engine::readiness::Hindrance;
 use crate::host::clock::Instant;
 use crate::host::log;
 
-/// How long after a snapshot that failed the next is tried by itself, in milliseconds; as in Redis.
+/// The time after a failed snapshot until the next automatic attempt, in milliseconds; as in Redis.
 const TRY_AGAIN_MS: u64 = 5_000;
 
 impl Snapshots {
@@ -31,22 +31,22 @@ impl Snapshots {
         if status.running.is_some() {
             return;
         }
-        // The thread of the snapshot that the scheduled work follows begins it, if that thread could start.
+        // If the thread of the running snapshot could start, it begins the scheduled work itself.
         let scheduled = snapshots.due(now).filter(|(_, in_ms)| *in_ms == 0).map(|(purpose, _)| purpose);
         if let Some(purpose) = scheduled.or_else(|| self.save_rule(engine, &status, now)) {
-            // Where its thread cannot start it is tried again as soon as it is due again.
+            // If its thread cannot start, it is tried again as soon as it is due again.
             _ = engine.persistence.snapshots.start(&engine.handle(), purpose, now, &mut None);
         }
     }
 
-    /// Rewrites the AOF if it has grown enough, in a server and in a program that embeds an engine alike. The AOF thread
-    /// calls it, with no shard locked.
+    /// Begins an AOF rewrite if the AOF has grown enough, in a server and in a program that embeds an engine alike. The AOF
+    /// thread calls it, with no shard locked.
     pub(in crate::engine::persistence) fn rewrite_grown_log(&self, engine: &Engine, now: Instant) {
         if self.is_running() || engine.lifecycle.readiness.has(Hindrance::Loading) {
             return;
         }
         if self.has_log_grown(engine, now) {
-            // Where its thread cannot start it is tried again with the next look.
+            // If its thread cannot start, the next check tries again.
             _ = engine.persistence.snapshots.start(&engine.handle(), Purpose::Base, now, &mut None);
         }
     }
@@ -83,7 +83,7 @@ impl Snapshots {
         true
     }
 
-    /// Applies a change of the `save` rules: a failed snapshot may now block writes, or not any more.
+    /// Applies a change of the `save` rules: a failed snapshot may now have writes refused, or no longer.
     pub fn apply_save_rules(&self, engine: &Engine) {
         let has_failed = !self.status().file_ok;
         engine.lifecycle.readiness.set(Hindrance::SnapshotFails, has_failed && self.refuses_after_failure(engine));

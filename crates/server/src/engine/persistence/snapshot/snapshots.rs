@@ -1,7 +1,7 @@
-//! Snapshots: the one that is being written, the ones that follow, the outcome of the last, and the waiters.
+//! Snapshots: the one that is being written, those that are scheduled after it, the outcome of the last, and the waiters.
 //!
-//! Commands and rules ask ([`Snapshots::begin`]); a thread of its own writes ([`super::save`]) and reports the outcome
-//! ([`Snapshots::end`]). One is written at a time, be it a file of its own or a new base of the AOF. Any thread.
+//! Commands and rules begin a snapshot ([`Snapshots::begin`]); a separate thread writes it ([`super::save`]) and reports the
+//! outcome ([`Snapshots::end`]). Only one is written at a time, be it a separate file or a new base of the AOF. Any thread.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,55 +20,55 @@ const TRY_AGAIN_MS: u64 = 1_000;
 /// The state of snapshots, as INFO and LASTSAVE show it.
 #[derive(Debug, Clone)]
 pub struct SnapshotStatus {
-    /// The purpose of the running snapshot, and when it began.
+    /// The purpose of the running snapshot, and the time at which it began.
     pub running: Option<(Purpose, Instant)>,
-    /// A file is to be written as soon as the AOF's base is.
+    /// A snapshot file is to be written as soon as the AOF's base is done.
     pub file_scheduled: bool,
-    /// A base is to be written as soon as the file is.
+    /// A base of the AOF is to be written as soon as the snapshot file is done.
     pub base_scheduled: bool,
-    /// When the data was last whole in a file, seconds since the epoch.
+    /// The time at which the data was last saved completely, in seconds since the epoch.
     pub last_save_s: i64,
-    /// How many changes there had been then.
+    /// The number of changes up to that time.
     pub saved_changes: u64,
-    /// Whether the last file could be written.
+    /// The last snapshot file was written successfully.
     pub file_ok: bool,
-    /// Whether the last base could be.
+    /// The last base of the AOF was written successfully.
     pub base_ok: bool,
-    /// How long the last file took, in seconds.
+    /// The duration of the last snapshot file, in seconds.
     pub file_took_s: Option<u64>,
-    /// How long the last base took.
+    /// The duration of the last base, in seconds.
     pub base_took_s: Option<u64>,
-    /// How many files were written.
+    /// The number of snapshot files that were written.
     pub saves: u64,
-    /// How many bases were begun.
+    /// The number of bases that were begun.
     pub rewrites: u64,
-    /// How many of the last bases could not be written, one after the other.
+    /// The number of bases that have failed in a row up to now.
     pub rewrites_failed: u64,
-    /// When the last try to write a file began, monotonic milliseconds.
+    /// The time at which the last attempt to write a file began, in monotonic milliseconds.
     pub last_try_ms: u64,
 }
 
-/// The progress of a running snapshot. Written by its thread, read by INFO; on cache lines of its own, because it is written
-/// at each step.
+/// The progress of a running snapshot, which its thread writes and INFO reads. It has cache lines of its own, because it is
+/// written at each step.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Progress {
-    /// Keys that it will have.
+    /// The number of keys that the snapshot will have.
     pub keys_total: AtomicU64,
-    /// Keys that it has.
+    /// The number of keys that it has.
     pub keys_done: AtomicU64,
-    /// Bytes that were handed over and not taken.
+    /// The bytes of before-images that were handed over and not taken yet.
     pub waiting: Arc<Waiting>,
-    /// Bytes that were taken, and are encoded or held until they can be, and are not written.
+    /// The bytes that were taken and not written yet: encoded, or held until they can be encoded.
     pub encoded_bytes: AtomicUsize,
-    /// The most that ever waited for the disk, of both.
+    /// The greatest sum of both that ever waited for the disk.
     pub waiting_bytes_max: AtomicU64,
     /// The longest time for which a shard was held for it, in nanoseconds.
     pub longest_hold_ns: AtomicU64,
 }
 
 impl Progress {
-    /// Bytes that wait for the disk.
+    /// Returns the bytes that wait for the disk.
     pub fn waits(&self) -> u64 {
         (self.waiting.bytes() + self.encoded_bytes.load(Ordering::Relaxed)) as u64
     }
@@ -83,7 +83,7 @@ impl Progress {
     }
 }
 
-/// The beginnings of snapshots, which stand for Redis's forks in INFO.
+/// Counts of the beginnings of snapshots, which INFO shows in place of Redis's forks.
 #[derive(Debug, Default)]
 pub struct Beginnings {
     count: AtomicU64,
@@ -91,7 +91,7 @@ pub struct Beginnings {
 }
 
 impl Beginnings {
-    /// Adds the beginning of a snapshot, for which all shards were held for so long.
+    /// Adds the beginning of a snapshot, during which all shards were locked for so long.
     pub fn add(&self, held_ns: u64) {
         self.count.fetch_add(1, Ordering::Relaxed);
         self.last_hold_ns.store(held_ns, Ordering::Relaxed);
@@ -102,7 +102,7 @@ impl Beginnings {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Returns for how many microseconds all shards were held at the last beginning.
+    /// Returns the microseconds for which all shards were locked at the last beginning.
     pub fn last_hold_us(&self) -> u64 {
         self.last_hold_ns.load(Ordering::Relaxed) / 1_000
     }
@@ -119,9 +119,9 @@ impl Beginnings {
 pub struct Snapshots {
     state: Mutex<SnapshotState>,
     over: Condvar,
-    /// The running one is to end without a result.
+    /// The running snapshot has to end without a result.
     is_aborted: AtomicBool,
-    /// Whether the rules of `save` count: in a server, not in a program that embeds an engine.
+    /// The rules of `save` apply: in a server, but not in a program that embeds an engine.
     are_ruled: AtomicBool,
     /// The progress of the running snapshot, or of the last.
     pub progress: Progress,
@@ -131,13 +131,13 @@ pub struct Snapshots {
 
 struct SnapshotState {
     status: SnapshotStatus,
-    /// Whether a caller has waited for the running snapshot from its beginning on.
+    /// A caller has waited for the running snapshot from its beginning on.
     is_awaited: bool,
     /// The actions for the end of the running snapshot.
     when_done: Vec<WhenDone>,
-    /// When the next scheduled snapshot may begin, monotonic milliseconds.
+    /// The time from which on the next scheduled snapshot may begin, in monotonic milliseconds.
     next_ms: u64,
-    /// Whether none begins any more.
+    /// No further snapshot may begin.
     is_closed: bool,
 }
 
@@ -148,7 +148,7 @@ impl fmt::Debug for SnapshotState {
 }
 
 impl Snapshots {
-    /// Creates the state before the first snapshot; data in memory at the start counts as saved.
+    /// Makes the state before the first snapshot; data in memory at the start counts as saved.
     pub fn new(started: Instant) -> Self {
         let status = SnapshotStatus {
             running: None,
@@ -186,13 +186,13 @@ impl Snapshots {
         self.are_ruled.store(true, Ordering::Relaxed);
     }
 
-    /// Returns whether the rules of `save` count.
+    /// Returns whether the rules of `save` apply.
     pub fn are_ruled(&self) -> bool {
         self.are_ruled.load(Ordering::Relaxed)
     }
 
-    /// Ends snapshots for good: the running one without a result, and none begins any more, be it scheduled or asked for. A
-    /// caller that gives the folder of the AOF away does this first.
+    /// Ends snapshots for good: the running one ends without a result, and none begins any more, be it scheduled or asked
+    /// for. A caller that releases the AOF's folder calls this first.
     pub fn close(&self) {
         self.refuse_more();
         self.abort_and_wait();
@@ -212,8 +212,8 @@ impl Snapshots {
         }
     }
 
-    /// Ends the running snapshot without a result if it has this purpose, and returns whether it has. `when_over` is taken
-    /// then, and runs when it has ended.
+    /// Aborts the running snapshot if it has this purpose, and returns whether it has. Then `when_over` is taken, and runs
+    /// when the snapshot has ended.
     pub fn abort(&self, purpose: Purpose, when_over: &mut Option<WhenDone>) -> bool {
         let mut state = self.state.lock();
         let is_it = state.status.running.is_some_and(|(running, _)| running == purpose);
@@ -239,7 +239,7 @@ impl Snapshots {
         is_running
     }
 
-    /// Waits until none is being written.
+    /// Waits until no snapshot is being written.
     pub fn wait_until_over(&self) {
         let mut state = self.state.lock();
         while state.status.running.is_some() {
@@ -247,18 +247,18 @@ impl Snapshots {
         }
     }
 
-    /// Says that a file has all changes up to these: it was loaded.
+    /// Notes that a file has all changes up to this number, because it was loaded.
     pub fn note_saved(&self, changes: u64) {
         self.state.lock().status.saved_changes = changes;
     }
 
-    /// Returns whether the running snapshot is to end without a result.
+    /// Returns whether the running snapshot has to end without a result.
     pub fn is_aborted(&self) -> bool {
         self.is_aborted.load(Ordering::Relaxed)
     }
 
-    /// Returns whether a caller waits for the running snapshot, and learns of its failure: it is the only one then, as in
-    /// Redis.
+    /// Returns whether a caller waits for the running snapshot and gets its failure. Then the failure is reported to that
+    /// caller only, as in Redis.
     pub fn is_awaited(&self) -> bool {
         self.state.lock().is_awaited
     }
@@ -273,11 +273,11 @@ impl Snapshots {
         self.state.lock().status.clone()
     }
 
-    /// Begins a snapshot, unless one is being written; `when_done` is taken and runs at its end. Returns whether this
-    /// snapshot was scheduled.
+    /// Begins a snapshot, unless one is being written. Takes `when_done`, which runs at the snapshot's end. Returns whether
+    /// this snapshot was scheduled.
     ///
     /// # Errors
-    /// The reason why not.
+    /// The reason why it does not begin.
     pub fn begin(&self, purpose: Purpose, now: Instant, when_done: &mut Option<WhenDone>) -> Result<bool, Refusal> {
         let mut state = self.state.lock();
         if let Some((running, _)) = state.status.running {
@@ -307,7 +307,7 @@ impl Snapshots {
         Ok(was_scheduled)
     }
 
-    /// Schedules a snapshot behind the running one.
+    /// Schedules a snapshot after the running one.
     pub fn schedule(&self, purpose: Purpose) {
         self.set_scheduled(purpose, true);
     }
@@ -322,13 +322,13 @@ impl Snapshots {
         match purpose {
             Purpose::File => status.file_scheduled = is_scheduled,
             Purpose::Base => status.base_scheduled = is_scheduled,
-            // They are looked after at each tick.
+            // Replicas that wait for a snapshot are checked at each tick, so they need no schedule.
             Purpose::Replicas => {}
         }
     }
 
-    /// Returns the scheduled snapshot, once none is running, and in how many milliseconds it is to begin: a retry after a
-    /// failure waits.
+    /// Returns the scheduled snapshot, if none is running, and in how many milliseconds it is to begin: after a failure it
+    /// waits.
     pub fn due(&self, now: Instant) -> Option<(Purpose, u64)> {
         let state = self.state.lock();
         let purpose = match &state.status {
@@ -341,7 +341,8 @@ impl Snapshots {
         Some((purpose, state.next_ms.saturating_sub(now.monotonic_ms())))
     }
 
-    /// Notes the outcome of the running snapshot; a file has all changes up to `changes`. Returns the actions to run now.
+    /// Notes the outcome of the running snapshot, which contains all changes up to `changes`. Returns the actions that the
+    /// caller has to run now.
     #[must_use = "somebody waits for it"]
     pub fn end(&self, is_good: bool, changes: u64, now: Instant) -> Vec<WhenDone> {
         let mut state = self.state.lock();
@@ -353,7 +354,7 @@ impl Snapshots {
             if is_good || is_given_up || purpose == Purpose::Replicas { 0 } else { now.monotonic_ms() + TRY_AGAIN_MS };
         let status = &mut state.status;
         match purpose {
-            // An abort says nothing about the disk, and a waiting caller learns of the failure itself.
+            // An abort says nothing about the disk, and a caller that waits gets the failure itself.
             _ if !is_told => {}
             Purpose::Replicas => {}
             Purpose::File => {

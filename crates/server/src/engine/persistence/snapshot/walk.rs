@@ -1,8 +1,8 @@
 //! The walk of a snapshot through the store as it was at one instant.
 //!
 //! All shards are locked at that instant; its cost does not depend on the number of keys. From then on the walk holds one
-//! shard at a time, for a limited time, and encodes and writes without any lock. Before-images that writers hand over in
-//! between wait in memory; from `snapshot-max-memory` bytes on, clients that write are held.
+//! shard at a time, for a limited time, and encodes and writes without any lock. Before-images that writers hand over during
+//! the walk wait in memory; from `snapshot-max-memory` bytes on, clients that write are held.
 
 use std::io::{self, IoSlice};
 use std::path::Path;
@@ -32,13 +32,13 @@ use crate::host::waiting;
 /// so that workers get their turn.
 const STEP: Budget = Budget { bytes: 8 << 10, pieces: 16 };
 
-/// Bytes that are encoded before they are written.
+/// The number of bytes that are encoded before they are written.
 const WRITE_BYTES: usize = 1 << 20;
 
-/// Bytes that are written before a sync.
+/// The number of bytes that are written before an fsync.
 const SYNC_BYTES: u64 = 4 << 20;
 
-/// The pause of a snapshot that finds nothing, because the key it looks for is on its way between two threads.
+/// The pause of a walk that has to wait for a before-image that one thread is just handing over.
 const WAITING_PAUSE: Duration = Duration::from_millis(1);
 
 /// A sink for the bytes of a snapshot.
@@ -47,18 +47,18 @@ pub(in crate::engine::persistence) type Write<'a> = dyn FnMut(&[u8]) -> Result<(
 /// A snapshot that has begun.
 pub(in crate::engine::persistence) struct Begun {
     snapshot: Snapshot,
-    /// Its offset in the journal.
+    /// The snapshot's offset in the journal.
     pub(in crate::engine::persistence) offset: u64,
-    /// Its place in the stream to replicas, if there is one.
+    /// The snapshot's position in the replication stream, if there is one.
     place: Option<Place>,
-    /// The changes that it has.
+    /// The number of changes that the snapshot contains.
     pub(in crate::engine::persistence) changes: u64,
-    /// The libraries of functions, in their code.
+    /// The code of the libraries of functions.
     functions: Vec<Box<[u8]>>,
 }
 
-/// Begins a snapshot, at this offset of the journal or behind it; `at_instant` is called with its offset while all shards
-/// are locked.
+/// Begins a snapshot at an offset of the journal that is not before `not_before`; calls `at_instant` with the offset while
+/// all shards are locked.
 pub(in crate::engine::persistence) fn begin(
     engine: &Engine,
     not_before: u64,
@@ -95,7 +95,7 @@ pub(in crate::engine::persistence) fn begin(
     Ok(Begun { snapshot, offset, place, changes, functions })
 }
 
-/// Brings a snapshot to its end that was given up.
+/// Finishes a snapshot that was aborted, so that the next can begin.
 pub fn finish_aborted_snapshot(engine: &Engine) {
     let Some(mut aborted) = Snapshot::unfinished(&engine.keyspace.store) else { return };
     while let Ok(step @ (Step::More | Step::Waiting)) = aborted.step(&engine.keyspace.store, STEP, &mut |_| ()) {
@@ -105,7 +105,7 @@ pub fn finish_aborted_snapshot(engine: &Engine) {
     }
 }
 
-/// Writes a snapshot to a new file, and syncs it.
+/// Writes a snapshot to a new file, and fsyncs the file.
 pub(in crate::engine::persistence) fn write_to(
     engine: &Engine,
     path: &Path,
@@ -130,7 +130,7 @@ fn try_write_to(engine: &Engine, path: &Path, begun: Begun, form: SnapshotForm) 
     out.finish().map_err(failed)
 }
 
-/// Walks through a snapshot to its end, and gives out its bytes in this form, many at a time.
+/// Walks through a snapshot to its end, and passes its bytes in this form to `write`, many at a time.
 pub(in crate::engine::persistence) fn give_out(
     engine: &Engine,
     begun: Begun,
@@ -154,11 +154,12 @@ fn try_give_out(engine: &Engine, begun: Begun, form: SnapshotForm, write: &mut W
             return Err(ABORTED.into());
         }
         note_encoded(engine, output.pending_len() + output.held_len());
-        // Also the records that arrived during the wait for the disk.
+        // This also counts the records that arrived while the thread waited for the disk.
         hold_writers_behind_disk(engine);
         let mut written = Ok(());
         let step = snapshot.step(&engine.keyspace.store, STEP, &mut |record| {
-            // Much may have been handed over since the last step: no more of it is encoded than is soon written.
+            // Many before-images may have been handed over since the last step: no more of them are encoded than are written
+            // soon.
             if output.pending_len() >= WRITE_BYTES {
                 let drained = output.drain(&mut *write);
                 if written.is_ok() {
@@ -180,24 +181,24 @@ fn try_give_out(engine: &Engine, begun: Begun, form: SnapshotForm, write: &mut W
             output.drain(&mut *write)?;
         }
         match step {
-            // A snapshot that is aborted at the last moment is aborted too.
+            // An abort at the last moment counts too.
             Step::Done if engine.persistence.snapshots.is_aborted() => return Err(ABORTED.into()),
             Step::Done => break,
             Step::More => {}
-            // The key that the walk looks for is on its way from one thread to another.
+            // Another thread is just handing over the key that the walk needs.
             Step::Waiting => waiting::sleep(WAITING_PAUSE),
         }
     }
     output.end(write)?
 }
 
-/// Notes for how many ticks a shard was held for a snapshot.
+/// Notes that a shard was held for a snapshot for so many ticks.
 fn note_hold(engine: &Engine, ticks: u64) {
     let longest_ns = &engine.persistence.snapshots.progress.longest_hold_ns;
     longest_ns.fetch_max(engine.identity.ticker.nanoseconds(ticks), Ordering::Relaxed);
 }
 
-/// Waits behind so many keys of a snapshot, as long as a test asks for that.
+/// Waits after so many keys of a snapshot, if a test asks for that.
 fn delay_save(engine: &Engine, keys: u64) {
     let delay_us = || engine.config.number(Opt::RdbKeySaveDelay);
     if delay_us() == 0 {
@@ -213,38 +214,38 @@ fn delay_save(engine: &Engine, keys: u64) {
     }
 }
 
-/// Returns whether the present hindrances may be a reason to hold clients that write: a snapshot alone is none until too
-/// much waits for its disk.
+/// Returns whether the present hindrances may be a reason to hold clients that write: a running snapshot alone is none until
+/// too much data waits for its disk.
 pub fn may_hold_writes(engine: &Engine) -> bool {
     !engine.lifecycle.readiness.has_only(Hindrance::SnapshotRuns)
         || engine.persistence.snapshots.progress.waiting.is_too_much()
 }
 
-/// Returns whether the data that waits for the snapshot's disk has reached its limit. A worker that is about to write
-/// asks this if so much has been handed over, because the snapshot thread may be waiting for the disk; the worker goes on
-/// when that thread says so.
+/// Returns whether the data that waits for the snapshot's disk has reached its limit. A worker that is about to write checks
+/// this itself, because the snapshot thread may be waiting for the disk. The snapshot thread releases the held clients.
 pub fn is_snapshot_behind(engine: &Engine) -> bool {
     let progress = &engine.persistence.snapshots.progress;
     let is_behind = progress.note_waits() >= engine.config.memory(Opt::SnapshotMaxMemory);
     if is_behind {
         engine.lifecycle.readiness.set(Hindrance::DiskBehind, true);
         if !engine.lifecycle.readiness.has(Hindrance::SnapshotRuns) {
-            // That thread has ended in between and looks no more.
+            // The snapshot thread has ended in the meantime, and does not check any more.
             engine.persistence.aof.note_disk_behind(engine);
         }
     }
     is_behind
 }
 
-/// Notes how many bytes are encoded, or held until they can be, and not written: the room for before-images shrinks by
-/// that. Called before the encoded records cease to wait, or writers would fill their place in between.
+/// Notes how many bytes are not written yet, encoded or held until they can be: the room for before-images shrinks by that.
+/// Called before the encoded records are subtracted from the waiting ones, because otherwise writers would fill their place
+/// in between.
 fn note_encoded(engine: &Engine, bytes: usize) {
     let progress = &engine.persistence.snapshots.progress;
     progress.encoded_bytes.store(bytes, Ordering::Relaxed);
     progress.waiting.bound((engine.config.memory(Opt::SnapshotMaxMemory) as usize).saturating_sub(bytes));
 }
 
-/// Holds clients that write while more waits for the snapshot's disk than may.
+/// Holds clients that write while more data waits for the snapshot's disk than the limit allows.
 pub(in crate::engine::persistence) fn hold_writers_behind_disk(engine: &Engine) {
     let progress = &engine.persistence.snapshots.progress;
     let is_behind = progress.note_waits() >= engine.config.memory(Opt::SnapshotMaxMemory);
@@ -253,8 +254,8 @@ pub(in crate::engine::persistence) fn hold_writers_behind_disk(engine: &Engine) 
     }
 }
 
-/// Returns the time that a test wants so many keys to take: so many microseconds each, or, where that is negative, one for so
-/// many of them.
+/// Returns the time that a test wants so many keys to take: `delay_us` microseconds for each key; if it is negative, one
+/// microsecond for each `-delay_us` keys.
 pub fn test_delay(delay_us: i64, keys: u64) -> Duration {
     let each = delay_us.unsigned_abs();
     Duration::from_micros(if delay_us < 0 { keys / each } else { keys.saturating_mul(each) })
@@ -289,7 +290,7 @@ impl Out {
     }
 }
 
-/// Gives a file its name, durably.
+/// Renames a file to its final name, durably.
 ///
 /// # Errors
 /// Those of the system.
