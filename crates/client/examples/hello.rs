@@ -1,8 +1,5 @@
-//! The first page: commands without a wait, commands that are waited for, another database, a command that waits.
-//!
-//! ```text
-//! cargo run --features embedded --example hello
-//! ```
+//! A first program: commands without a wait, commands that are waited for, another database, a command that waits on the
+//! server.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! Waiting until a replica's disk has the writes, as chapter 4 of "Redis in Action" does it by polling two servers.
 //!
-//! There a token is written to the primary, looked for on the replica until it is there, and then the replica is asked for
-//! its state until its file is synced. Here the reply of the write itself says when that is so, and nothing is polled.
+//! There a token is written to the primary, looked for on the replica until it exists, and then the replica is asked for its
+//! state until its file is synced. Here the reply of the write itself reports that, and nothing is polled.
 //!
 //! `cargo run --example wait_for_sync -- redis://127.0.0.1:6379` with a Sleeve that has a replica with `appendonly yes`.
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use sleeve::{Client, Error, prelude::*};
 
-/// Returns when a replica has synced all writes that this client has been told of so far.
+/// Returns when a replica has synced all writes of which this client has the replies.
 ///
 /// # Errors
 /// If it takes longer than `timeout`, or the connection is lost: then it is unknown whether the writes are synced.

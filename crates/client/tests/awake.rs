@@ -18,7 +18,7 @@ fn runtimes() -> [Runtime; 2] {
     [Builder::new_current_thread().build().unwrap(), Builder::new_multi_thread().worker_threads(2).build().unwrap()]
 }
 
-/// Asks again and again, each time for something else; now and then it looks once and leaves.
+/// Asks again and again, each time for another value; from time to time it polls a reply once and drops it.
 async fn ask(client: Client, task: u64) {
     for number in 0..40 {
         let number = task << 32 | number;
@@ -42,7 +42,7 @@ fn each_task_gets_its_own_reply_whichever_task_reads() {
             }
         });
     }
-    // One future that waits for many at once.
+    // This is one future that waits for many replies at once.
     let [runtime, _] = runtimes();
     runtime.block_on(async {
         let mut waiting: Vec<_> = (0..1000_u64).map(|number| Some(client.echo::<u64>(number))).collect();
@@ -90,7 +90,7 @@ fn a_runtime_that_stands_still_holds_up_no_other_caller() {
             let still = |_| {
                 let (standing, released) = (standing.clone(), released.clone());
                 tokio::spawn(async move {
-                    // On a runtime of one thread the second comes when all is over.
+                    // On a runtime of one thread, the second task runs only when the test is over.
                     let _ = standing.send(());
                     let _ = released.lock().unwrap().recv_timeout(PATIENCE);
                 })

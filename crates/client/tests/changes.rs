@@ -8,8 +8,8 @@ use sleeve::{Client, Effect, ErrorKind, SubscriptionEvent};
 
 const LIMIT: Duration = Duration::from_millis(200);
 
-/// Starts a server that confirms the first words of each connection and nothing after that, hangs up when told to, and
-/// remembers the words that it was told.
+/// Starts a server that confirms the first request of each connection and none after that, hangs up when a request asks for
+/// it, and records the requests.
 pub fn serve_once(told: Arc<Mutex<Vec<String>>>) -> u16 {
     serve(move |words| {
         let mut told = told.lock().unwrap();
@@ -36,8 +36,8 @@ fn a_name_that_is_not_confirmed_in_time_stays_wanted() {
     let error = subscription.subscribe("b").unwrap_err();
     assert!(since.elapsed() < LIMIT.mul_f64(1.15) + SLACK);
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Timeout, Effect::Unknown), "{error}");
-    // The connection is not given up for it; when it is lost, the next one begins with both.
-    // A busy machine may need longer than the limit to confirm it.
+    // The connection is not given up for the missing confirmation; when it is lost, the next one begins with both names. A
+    // busy machine may need longer than the limit to confirm it.
     _ = subscription.subscribe("hang up");
     assert_eq!(subscription.recv().wait(), Ok(SubscriptionEvent::Resumed));
     let told = told.lock().unwrap().clone();

@@ -1,5 +1,4 @@
-//! The end of an embedded engine with a folder: when its last handle goes, the writes that others were told of are there
-//! again.
+//! The end of an embedded engine with a folder: after its last handle was dropped, all writes that were answered are on disk.
 #![cfg(feature = "embedded")]
 
 use std::io::{Read, Write};
@@ -10,7 +9,7 @@ use std::thread::JoinHandle;
 use sleeve::Client;
 use sleeve::prelude::*;
 
-/// A folder of one's own, removed when the test is over.
+/// A folder of the test's own, which is removed when the test ends.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -37,7 +36,8 @@ impl Drop for Folder {
     }
 }
 
-/// A client of the engine's listener that counts until it is thrown out: how far, as it was told.
+/// Acts as a client of the engine's listener, which increments a counter until it is disconnected. Returns the last count
+/// that it got.
 fn count_until_the_end(address: SocketAddr) -> JoinHandle<i64> {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_nodelay(true).unwrap();
@@ -81,7 +81,7 @@ fn nobody_writes_in_a_folder_any_more_when_the_last_handle_has_gone() {
             std::thread::yield_now();
         }
         if begins == "BGSAVE" {
-            // The rewrite that is to follow does not begin either.
+            // The rewrite that is scheduled after the snapshot does not begin either.
             client.cmd("BGREWRITEAOF").send::<String>().wait().unwrap();
         }
         drop(client);

@@ -10,19 +10,19 @@ use sleeve::{Client, Config, Effect, Endpoint, Error, ErrorKind};
 
 use crate::scripted::{self, SLACK, greet, serve_all, until};
 
-/// In a slot of the first node, where the nodes share the slots half and half; and in one of the second.
+/// A key in a slot of the first node, if the nodes share the slots half and half; and one in a slot of the second.
 const FIRST: &str = "bar";
 const SECOND: &str = "foo";
 
 /// The reply of a node to a request: bytes to send back, or `None` to hang up.
 type Script = dyn Fn(&Pair, &[String]) -> Option<Vec<u8>> + Send + Sync;
 
-/// Two nodes, and the words that they were told.
+/// Two nodes, and the requests that each was sent.
 struct Pair {
     ports: [OnceLock<u16>; 2],
-    /// Whether the second owns all slots.
+    /// True if the second node owns all slots.
     is_moved: AtomicBool,
-    /// True if the first hangs up on every client that connects.
+    /// True if the first node hangs up on every client that connects.
     is_gone: AtomicBool,
     told: [Mutex<Vec<String>>; 2],
 }
@@ -52,7 +52,7 @@ impl Pair {
         *self.ports[number].get().unwrap()
     }
 
-    /// The answer to CLUSTER SLOTS.
+    /// Returns the answer to CLUSTER SLOTS.
     fn slots(&self, words: &[String]) -> Option<Vec<u8>> {
         if words[0] != "CLUSTER" {
             return None;
@@ -133,7 +133,7 @@ fn no_request_overtakes_those_sent_to_the_last_owner() {
     let client = pair.connect();
     for chunk in (0..CALLS).collect::<Vec<_>>().chunks(100) {
         let replies: Vec<_> = chunk.iter().map(|value| client.set(FIRST, value)).collect();
-        // Now and then the map has time to be mended.
+        // From time to time the client has time to correct its map.
         if chunk[0] % 1000 == 0 {
             replies.into_iter().next().unwrap().wait().unwrap();
         }
@@ -149,7 +149,7 @@ fn no_request_overtakes_those_sent_to_the_last_owner() {
 fn a_slot_that_has_moved_is_held_until_its_last_owner_has_answered_all() {
     let first: Box<Script> = Box::new(|pair, words| {
         pair.is_moved.store(true, Ordering::SeqCst);
-        // The second call is answered late: by then the third would be there, if it were not held.
+        // The second call is answered late: without the hold, the third would arrive at the new owner before.
         let since = Instant::now();
         while words[2] == "1" && pair.told(1).len() < 2 && since.elapsed() < Duration::from_millis(100) {
             thread::yield_now();
@@ -235,7 +235,7 @@ fn an_unsent_request_goes_to_the_present_owner_of_its_slot() {
     let client = pair.connect();
     let lost = client.set(FIRST, 0).wait().unwrap_err();
     assert_eq!(lost.effect(), Effect::Unknown);
-    // The slot has no other owner yet.
+    // The slot has no other owner at this point.
     let replies: Vec<_> = (1..50).map(|value| client.set(FIRST, value)).collect();
     assert!(replies.iter().all(|reply| !reply.is_ready()));
     pair.is_moved.store(true, Ordering::SeqCst);
@@ -413,7 +413,7 @@ fn a_redirected_transaction_finds_its_slot_when_sent_again() {
             }
         }
     });
-    // The map is asked for anew at once, and not when that is due anyway.
+    // The client refreshes the map at once, and not only when the next regular refresh is due.
     assert!((1..300).contains(&refused), "refused {refused} times");
 }
 

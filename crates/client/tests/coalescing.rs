@@ -1,4 +1,4 @@
-//! Coalescing as a server sees it: the requests that leave and when, the commands that are asked again alone, and the effects
+//! Coalescing as a server sees it: the requests that leave and when, the commands that are sent again alone, and the effects
 //! of a lost connection, a close, a full queue and a silent server on gathered calls.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -9,7 +9,8 @@ use crate::scripted::{config, serve, until};
 use sleeve::prelude::*;
 use sleeve::{Client, CoalesceOptions, Coalescing, Config, Effect, ErrorKind, QueueFull, Reply, Value};
 
-/// A server that notes the requests that it gets, answers after its script, and stops at `GET gate` until it is let on.
+/// A server that records the requests that it gets, answers by its script, and stops at `GET gate` until the test lets it go
+/// on.
 struct Stage {
     port: u16,
     heard: Arc<Mutex<Vec<String>>>,
@@ -51,7 +52,7 @@ impl Stage {
         until("the server hears all of it", || self.heard.lock().unwrap().len() >= count);
     }
 
-    /// Makes calls while the connection is busy, and lets them go.
+    /// Makes calls while the connection is busy, and then lets the server answer.
     fn behind_the_gate<R>(&self, coalescing: &Coalescing, calls: impl FnOnce(&Coalescing) -> R) -> R {
         let gate = coalescing.get::<String>("gate");
         self.wait_for(1);
@@ -62,7 +63,7 @@ impl Stage {
     }
 }
 
-/// A server on which all is well: commands for many are known, and strings are numbers of their keys.
+/// Answers as a server without faults: it knows the merged commands, and the string at a key is the key's number.
 fn well(words: &[String]) -> Option<Vec<u8>> {
     let answer = match words[0].as_str() {
         "SET" | "MSET" => "+OK\r\n".to_owned(),
@@ -83,7 +84,7 @@ fn all_is_well(replies: impl IntoIterator<Item = Reply<()>>) {
     }
 }
 
-/// A delay that is never over.
+/// Returns options with a delay that never ends.
 fn long() -> CoalesceOptions {
     CoalesceOptions::new().delay(Duration::from_secs(3600))
 }
@@ -123,7 +124,7 @@ fn with_a_delay_calls_leave_at_its_end_without_a_waiting_caller() {
     let client = stage.client();
     let coalescing = client.coalescing_with(CoalesceOptions::new().delay(Duration::from_millis(50)));
     for round in 1..=3 {
-        // No caller waits for it, and it leaves all the same.
+        // No caller waits for the call, and it leaves all the same.
         coalescing.set("a", round).forget();
         stage.wait_for(round);
     }
@@ -200,7 +201,7 @@ fn a_call_that_may_be_repeated_holds_back_only_later_calls_on_its_keys() {
     let coalescing = stage.client().coalescing_with(long());
     let gets = ["a", "b"].map(|key| coalescing.get::<Option<String>>(key));
     coalescing.flush();
-    // It has left; the calls that follow must not be executed before a is asked again.
+    // The merged command has left; later calls on its keys must not be executed before the GET of `a` is sent again.
     let removed = coalescing.del("a");
     let other = coalescing.expire("c", 5);
     coalescing.flush();
@@ -286,7 +287,8 @@ fn a_queue_that_is_full_refuses_calls_or_has_them_wait() {
 
     let client = Client::connect_with(small.command_timeout(Some(Duration::from_millis(100)))).unwrap();
     let coalescing = client.coalescing_with(long().calls_max(10));
-    // It is over because the commands ahead time out, one after the other: it waited, and nothing was lost.
+    // The wait for room ends because the commands ahead time out, one after the other: the caller waited, and no call was
+    // lost.
     for number in 0..60 {
         coalescing.set(number, "some value").forget();
     }
@@ -382,7 +384,7 @@ fn a_second_close_waits_for_held_back_calls_too() {
     stage.wait_for(1);
     let sums = [1, 2].map(|by| coalescing.incrby("n", by));
     coalescing.flush();
-    // Calls that are gathered now are held back: a call on their key is in flight together with another.
+    // Calls that are gathered now are held back: a merged command on their key is in flight.
     let held = coalescing.rpush("n", 1);
     assert_eq!(client.close(Duration::from_millis(20)).unwrap_err().kind(), ErrorKind::Timeout);
     stage.gate.send(()).unwrap();

@@ -1,4 +1,4 @@
-//! A consumer of a group where the link breaks at the worst moment, and in tasks.
+//! A consumer of a group on a link that breaks at the worst moment, and in tasks.
 #![cfg(feature = "embedded")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,7 @@ fn number(entry: &Entry) -> u64 {
     number
 }
 
-/// The next so many entries, which are acknowledged; fewer if they do not come.
+/// Takes and acknowledges this many entries; fewer if they do not arrive.
 fn take(consumer: &mut Consumer, count: usize) -> Vec<(u64, Delivery)> {
     let (handle, (_done, is_done)) = (consumer.handle(), mpsc::channel::<()>());
     std::thread::spawn(move || {
@@ -51,7 +51,7 @@ fn only_entries_lost_with_a_connection_are_delivered_again() {
         let mut consumer = client.group_with("events", "g", "c", ConsumerOptions::new().count(2));
         add(&inside, 0..2);
         assert_eq!(take(&mut consumer, 2), [(0, Delivery::New), (1, Delivery::New)]);
-        // The second read from now: the first may have been sent already.
+        // The fault happens to two reads, because the first may have been sent already.
         engine.fault(fault.on("XREADGROUP").times(2));
         add(&inside, 2..8);
         let taken = take(&mut consumer, 6);
@@ -120,7 +120,7 @@ async fn entries_messages_and_keys_are_awaited_without_another_crate() {
     let (one, two) = (consumer.next().await.unwrap().unwrap(), consumer.recv().await.unwrap().unwrap());
     assert_eq!((number(&one), number(&two)), (0, 1));
     consumer.handle().stop();
-    // The messages that came with the others still come, and then the end.
+    // The entry that arrived with the others is still returned, and then the end.
     assert_eq!(number(&consumer.next().await.unwrap().unwrap()), 2);
     assert!(consumer.next().await.is_none() && consumer.recv().await.is_none());
     let subscription = client.subscribe_async("news").await.unwrap();

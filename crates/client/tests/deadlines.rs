@@ -1,4 +1,4 @@
-//! Deadlines of single calls: each holds in every phase of the call, and its error tells the call's fate.
+//! Deadlines of single calls: each holds in every phase of the call, and its error states the call's effect.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -15,13 +15,13 @@ use crate::scripted::{Requests, config, echo, greet, serve, until};
 
 const LIMIT: Duration = Duration::from_millis(200);
 
-/// For calls that begin now.
+/// Returns a handle with a deadline soon, for calls that begin now.
 fn soon(client: &Client) -> (At, Instant) {
     let now = Instant::now();
     (client.at(now + LIMIT), now)
 }
 
-/// Checks that the caller is told the call's fate in time.
+/// Checks that the caller got the error with this effect in time.
 fn told(error: &Error, since: Instant, effect: Effect, parts: &[&str]) {
     in_time(since, LIMIT);
     assert!(since.elapsed() >= LIMIT, "{:?} is too early", since.elapsed());
@@ -40,7 +40,7 @@ fn while_it_waits_for_a_connection() {
     let parts = ["INCR was", "waited for a connection", "never sent"];
     told(&first.wait().unwrap_err(), since, Effect::None, &parts);
     told(&second.wait().unwrap_err(), since, Effect::None, &parts);
-    // One that is being made, and does not come about.
+    // This connection is being made, and never succeeds.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let client = Client::open_with(config(listener.local_addr().unwrap().port())).unwrap();
     let (at, since) = soon(&client);
@@ -60,7 +60,7 @@ fn a_deadline_ends_the_wait_for_a_reply_in_flight() {
     let (at, since) = soon(&client);
     at.get::<String>("k").then(move |result| sender.send(result).unwrap());
     told(&receiver.recv_timeout(Duration::from_secs(60)).unwrap().unwrap_err(), since, Effect::Unknown, &parts);
-    // Those that are due later, or never, wait on.
+    // Calls with a later deadline, or without one, wait on.
     let (at, since) = soon(&client);
     let (endless, later) = (client.get::<String>("k"), client.at(since + LIMIT * 100).get::<String>("k"));
     told(&at.get::<String>("k").wait().unwrap_err(), since, Effect::Unknown, &parts);
@@ -101,7 +101,7 @@ fn a_deadline_holds_behind_a_full_socket_and_nothing_is_sent_later() {
     thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let mut requests = Requests::default();
-        // It takes nothing from when it is greeted until it is told to.
+        // After the greeting the server reads nothing until the test tells it to.
         let mut is_greeted = false;
         while requests.receive(&mut stream) {
             while let Some(words) = requests.next() {
@@ -117,7 +117,7 @@ fn a_deadline_holds_behind_a_full_socket_and_nothing_is_sent_later() {
         let _ = stream.read(&mut [0]);
     });
     let client = Client::connect_with(config(port).silence_max(None).queue_bytes_max(usize::MAX)).unwrap();
-    // More than the kernel's buffers hold.
+    // The value is larger than the kernel's buffers.
     let large = client.set("large", "x".repeat(32 * 1024 * 1024));
     let before = client.db(3).incr("before");
     let (at, since) = soon(&client);
@@ -134,7 +134,7 @@ fn a_deadline_holds_behind_a_full_socket_and_nothing_is_sent_later() {
     assert_eq!(shown[after + 1..], ["SELECT 3", "INCR before", "SELECT 5", "INCR behind"]);
 }
 
-/// Answers a client that waits for `done`, and sends no other reply.
+/// Answers BLPOP of `done`, and sends no other reply.
 fn one_job(words: &[String]) -> Option<Vec<u8>> {
     Some(if words[1] == "done" { b"*2\r\n$4\r\ndone\r\n$3\r\njob\r\n".to_vec() } else { Vec::new() })
 }
@@ -142,7 +142,7 @@ fn one_job(words: &[String]) -> Option<Vec<u8>> {
 #[test]
 fn of_a_command_that_waits_on_the_server() {
     let client = Client::connect_with(config(serve(one_job))).unwrap();
-    // It waits on a connection of its own, which is there from now on.
+    // The command waits on a connection of its own, which exists from now on.
     client.blpop::<(String, String)>("done", Duration::ZERO).wait().unwrap();
     let (at, since) = soon(&client);
     let error = at.blpop::<(String, String)>("jobs", Duration::ZERO).wait().unwrap_err();
@@ -151,7 +151,7 @@ fn of_a_command_that_waits_on_the_server() {
 
 #[test]
 fn a_deadline_holds_behind_partial_replies() {
-    // SELECT and queued commands are answered, and nothing else is.
+    // The server answers SELECT and queued commands, and nothing else.
     let port = serve(|words| match words[0].as_str() {
         "MULTI" => Some(b"+OK\r\n".to_vec()),
         "DECR" => Some(b"+QUEUED\r\n".to_vec()),
@@ -192,7 +192,7 @@ fn in_an_engine_of_this_process() {
     client.cmd("CLIENT").arg(("PAUSE", 60_000)).send::<()>().wait().unwrap();
     let (at, since) = soon(&client);
     told(&at.incr("n").wait().unwrap_err(), since, Effect::Unknown, &["INCR was"]);
-    // SELECT is answered, and the command behind it is not.
+    // The engine answers SELECT, and not the command behind it.
     let client = Client::embedded();
     let (at, since) = soon(&client);
     let error = at.db(3).blpop::<(String, String)>("jobs", Duration::ZERO).wait_for(LIMIT * 40).unwrap_err();
@@ -211,7 +211,7 @@ fn closing_does_not_wait_for_timed_out_calls() {
         Client::embedded(),
     ];
     for client in clients {
-        // The engine inside holds it up, which a silent server does anyway.
+        // This holds up the embedded engine; the silent server answers nothing anyway.
         let pause = client.cmd("CLIENT").arg(("PAUSE", 60_000, "ALL")).send::<()>();
         drop(pause.wait());
         let (at, _) = soon(&client);

@@ -1,4 +1,5 @@
-//! Structs that derive how they are read and written: in both protocols, with every form that a declaration may have.
+//! Structs that derive their conversion to arguments and from replies: in both protocols, with every form that a declaration
+//! may have.
 #![cfg(feature = "embedded")]
 
 use std::borrow::Cow;
@@ -28,7 +29,7 @@ enum Kind {
 #[derive(FromReply, ToArg, Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Id(pub u64);
 
-/// An answer in the form of each protocol.
+/// Runs a check with a client of each protocol.
 fn in_both_protocols(check: impl Fn(&Client)) {
     for protocol in [Protocol::Resp2, Protocol::Resp3] {
         let server = Client::embedded();
@@ -136,7 +137,7 @@ fn a_tuple_struct_is_its_field() {
     assert_eq!(error.message(), "Id: expected an integer, got the string \"x\"");
 }
 
-/// Every part of a declaration that the derives have to pass over or to repeat.
+/// A struct with every part of a declaration that the derives have to skip or to repeat.
 #[derive(FromReply, ToArgs, Debug, PartialEq)]
 pub(crate) struct Generic<'a, T: Clone + PartialOrd<T> = u8, const N: usize = 2>
 where

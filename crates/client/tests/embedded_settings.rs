@@ -51,7 +51,7 @@ fn an_engine_with_a_folder_has_its_data_again_and_is_exclusive() {
     for round in 1..=5 {
         let client = Client::connect(&url).unwrap();
         assert_eq!(client.incr("rounds").wait(), Ok(round));
-        // Another client of this process has the same engine.
+        // Another client of this process uses the same engine.
         let other = Client::connect(&format!("{url}?db=1")).unwrap();
         other.set("elsewhere", round).wait().unwrap();
     }

@@ -1,4 +1,4 @@
-//! Every wait has an end: every time limit that a client was given holds in every phase of its life.
+//! Every wait ends: every time limit of a client holds in every phase of its life.
 
 use std::future::poll_fn;
 use std::io::{Read, Write};
@@ -17,7 +17,7 @@ use sleeve::{Client, Config, Effect, Endpoint, Error, ErrorKind, SubscriptionEve
 
 const LIMIT: Duration = Duration::from_millis(400);
 
-/// Whether it took as long as it may, and a machine that is busy.
+/// Asserts that the time since then is within the limit, with tolerance for a busy machine.
 pub fn in_time(since: Instant, limit: Duration) {
     let elapsed = since.elapsed();
     assert!(elapsed < limit.mul_f64(1.15) + SLACK, "{elapsed:?} instead of {limit:?}");
@@ -27,7 +27,7 @@ fn timed_out(error: &Error, effect: Effect) {
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Timeout, effect), "{error}");
 }
 
-/// A server that greets and then says nothing.
+/// Starts a server that greets and then sends nothing.
 pub fn silent() -> u16 {
     serve(|_| Some(Vec::new()))
 }
@@ -45,7 +45,7 @@ fn a_full_queue_to_a_silent_server_blocks_for_at_most_the_timeout() {
     for reply in replies {
         timed_out(&reply.wait().unwrap_err(), Effect::Unknown);
     }
-    // Callers that keep their replies wait in the call when too many are kept.
+    // Callers that keep their replies wait in the call when they keep too many.
     let since = Instant::now();
     let mut replies: Vec<_> = (0..24).map(|_| client.set("k", &value)).collect();
     in_time(since, LIMIT * 24);
@@ -57,7 +57,7 @@ async fn batches_on_a_thread_that_runs_tasks_are_bounded_as_well() {
     let config = config(silent()).command_timeout(Some(LIMIT)).queue_bytes_max(10_000).silence_max(None);
     let client = Client::connect_with(config).unwrap();
     let value = "x".repeat(1000);
-    // Once such a reply was awaited, it is known that the thread runs tasks.
+    // Once a reply beyond the bound was awaited, the client knows that the thread runs async tasks.
     let mut replies: Vec<_> = (0..12).map(|_| client.set("k", &value)).collect();
     replies.pop().unwrap().await.unwrap_err();
     for _ in 0..100 {
@@ -89,7 +89,8 @@ async fn waiting_for_room_is_a_future_in_async_code() {
         })
         .collect();
     let since = Instant::now();
-    // The first pass through all tasks is over before any time is: had it waited, there would have been no tick.
+    // The first pass through all tasks ends before any timeout: if a task had blocked the thread, the runtime could not have
+    // come back here.
     tokio::task::yield_now().await;
     for task in tasks {
         assert_eq!(task.await.unwrap().kind(), ErrorKind::Timeout);
@@ -109,7 +110,7 @@ fn requests_behind_a_full_socket_time_out_in_time() {
         let greeting =
             b"%1\r\n+mode\r\n+standalone\r\n+OK\r\n+OK\r\n-ERR\r\n%1\r\n$9\r\ndatabases\r\n$2\r\n16\r\n+OK\r\n+PONG\r\n";
         stream.write_all(greeting).unwrap();
-        // It reads the greeting and nothing more until the test is over.
+        // The server reads the greeting and nothing more until the test is over.
         let _ = stream.read(&mut [0; 1000]);
         let _ = release.recv();
     });
@@ -205,7 +206,7 @@ fn times_beyond_all_counting_are_as_good_as_none() {
         "connect_timeout=18446744073709551615s&command_timeout=18446744073709551615m&backoff_max=18446744073709551615s";
     let url = format!("redis://127.0.0.1:{}?{url}", serve(echo));
     assert_eq!(Client::connect(&url).unwrap().echo::<String>("c").wait().unwrap(), "c");
-    // A pause of half that time begins when there is no answer, and the thread lives on.
+    // After a failed attempt there is a pause of half that time, and the thread lives on.
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let pausing = config(nobody).backoff(Duration::MAX, Duration::MAX).command_timeout(Some(LIMIT));
     timed_out(&Client::open_with(pausing).unwrap().incr("n").wait().unwrap_err(), Effect::None);
@@ -235,7 +236,7 @@ fn a_waker_that_panics_leaves_no_caller_hanging() {
     let panicking = Arc::new(Panicking(AtomicBool::new(false)));
     let waker = Waker::from(panicking.clone());
     let mut held = pin!(client.echo::<String>("held"));
-    // The second look registers the waker, even if the first one does not.
+    // The second poll registers the waker, even if the first one does not.
     let poll = |reply: &mut std::pin::Pin<&mut sleeve::Reply<String>>| {
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             reply.as_mut().poll(&mut Context::from_waker(&waker)).is_pending()
@@ -297,8 +298,8 @@ fn a_subscription_survives_a_password_that_is_refused_for_a_while() {
     assert_eq!(refusals.load(Ordering::SeqCst), 0);
 }
 
-/// Starts a server that can be stopped, as by a signal, and made to go on: connections are made during the stop, and requests
-/// are kept and answered later.
+/// Starts a server that can be stopped, as by a signal, and continued: while it is stopped, connections are made, and
+/// requests are kept to be answered later.
 pub fn stoppable() -> (u16, Arc<AtomicBool>, Arc<AtomicUsize>) {
     let (stopped, ended) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let (is_stopped, ends) = (stopped.clone(), ended.clone());
@@ -316,7 +317,8 @@ pub fn stoppable() -> (u16, Arc<AtomicBool>, Arc<AtomicUsize>) {
     (port, stopped, ended)
 }
 
-/// Answers requests in their order, those that came while it was stopped when it no longer is, until the client hangs up.
+/// Answers requests in their order until the client hangs up. Requests that arrive while the server is stopped are answered
+/// when it continues.
 fn answer_unless(mut stream: TcpStream, is_stopped: &AtomicBool) {
     let mut requests = Requests::default();
     loop {
@@ -328,7 +330,7 @@ fn answer_unless(mut stream: TcpStream, is_stopped: &AtomicBool) {
                 return;
             }
         }
-        // The server gets no notice of when it is to go on, so it looks for that now and then.
+        // The server is not notified when it is to continue, so it checks at intervals.
         let look = requests.is_waiting().then_some(Duration::from_millis(1));
         stream.set_read_timeout(look).unwrap();
         if !requests.receive(&mut stream) {
@@ -402,14 +404,14 @@ fn a_dropped_client_of_a_silent_server_leaves_its_socket() {
     client.echo::<String>("x").forget();
     drop(client);
     until("the socket is closed", || ended.load(Ordering::SeqCst) == 1);
-    // A client with commands that have no limit, and with answers that no caller waits for.
+    // This client's commands have no timeout, and no caller waits for their answers.
     stopped.store(false, Ordering::SeqCst);
     let client = Client::connect_with(config(port).command_timeout(None).silence_max(None)).unwrap();
     stopped.store(true, Ordering::SeqCst);
     client.echo::<String>("x").forget();
     drop(client);
     until("the socket is closed", || ended.load(Ordering::SeqCst) == 2);
-    // One that is still being greeted.
+    // This client is still being greeted.
     let client = Client::open_with(config(port).connect_timeout(Duration::MAX)).unwrap();
     drop(client);
     until("the socket is closed", || ended.load(Ordering::SeqCst) == 3);

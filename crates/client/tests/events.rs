@@ -11,14 +11,14 @@ use sleeve::{Client, Config, Effect, Event, Resend, SlowCause};
 /// Opens a client of this configuration; returns it and its events.
 fn told(config: Config) -> (Client, mpsc::Receiver<Event>) {
     let (sender, events) = mpsc::channel();
-    // The receiver is gone when the test has ended.
+    // The receiver no longer exists when the test has ended.
     let config = config.on_event(move |event| _ = sender.send(event.clone()));
     (Client::open_with(config).expect("a client"), events)
 }
 
 #[test]
 fn connections_that_are_made_lost_and_refused_are_told_of() {
-    // It hangs up at the first command that it is asked for.
+    // The server answers nothing, and hangs up at GET of `silence`.
     let port = serve(|words| (words[0] == "GET").then(Vec::new).filter(|_| words[1] == "silence"));
     let (client, events) = told(config(port).resend(Resend::Nothing));
     let place = format!("127.0.0.1:{port}");
@@ -33,7 +33,7 @@ fn connections_that_are_made_lost_and_refused_are_told_of() {
         panic!("it was lost")
     };
     assert!(!why.is_empty());
-    // The second may have left after the first was lost, on the next connection.
+    // The second command may have left on the next connection, after the first was lost.
     assert!((1..=2).contains(&unanswered), "{unanswered} commands");
     assert!(matches!(events.recv_timeout(Duration::from_secs(60)), Ok(Event::Connected { .. })));
 
@@ -81,7 +81,7 @@ fn traffic_over_the_connection_is_counted() {
     assert_eq!(latency.count(), 50);
     assert!(!latency.max().is_zero() && latency.quantile(0.5) <= latency.max());
 
-    // Its own time is short; a busy machine may need longer for the answers above.
+    // This command has a short deadline; a busy machine may need longer for the answers above.
     let soon = Instant::now() + Duration::from_millis(100);
     let error = client.at(soon).append("k", "v").wait().unwrap_err();
     assert!(error.message().contains("the oldest unanswered request left"), "{error}");

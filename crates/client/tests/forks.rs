@@ -1,8 +1,8 @@
 //! Forks: a child has its parent's memory and none of its threads, and must not touch its parent's connections.
 //!
 //! The test forks for real, in a process of its own, while threads of the parent are at work. Every use of an inherited
-//! handle in the child fails with a sentence; handles that the child makes for itself work whole; and no answer goes to a
-//! wrong caller.
+//! handle in the child fails with an error that says why; handles that the child makes for itself work fully; and no answer
+//! goes to a wrong caller.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
@@ -16,7 +16,7 @@ use crate::scripted::{config, echo, serve};
 use sleeve::prelude::*;
 use sleeve::{Client, CoalesceOptions, Coalescing, ErrorKind, Subscription};
 
-/// Makes this process the one that forks.
+/// The variable that makes this process the one that forks.
 const FORKING: &str = "SLEEVE_TEST_FORKING";
 
 /// The longest time that a child may take.
@@ -29,7 +29,7 @@ unsafe extern "C" {
     fn _exit(status: i32) -> !;
 }
 
-/// Runs `work` in a forked child, and waits until that has ended well.
+/// Runs `work` in a forked child, and waits until the child has ended well.
 fn in_child(work: impl FnOnce()) {
     // SAFETY: the child does only things that a child may do: it works in this thread and ends without a look back.
     let child = unsafe { fork() };
@@ -61,7 +61,7 @@ fn serve_everything() -> u16 {
     })
 }
 
-/// Uses in a child the handles that its parent has made, and checks the errors.
+/// Uses, in a child, the handles that its parent has made, and checks the errors.
 fn use_what_is_inherited(
     client: &Client,
     pending: sleeve::Reply<String>,
@@ -94,7 +94,7 @@ fn use_what_is_inherited(
     assert_eq!(error.kind(), ErrorKind::Disconnected, "{error}");
 }
 
-/// A fresh client in the child works whole.
+/// Checks that a fresh client in the child works fully.
 fn use_a_fresh_one(port: u16) {
     let client = Client::connect_with(config(port)).unwrap();
     let replies: Vec<_> = (0..100_u64).map(|number| client.echo::<u64>(number)).collect();
@@ -109,7 +109,7 @@ fn use_a_fresh_one(port: u16) {
     client.close(PATIENCE).unwrap();
 }
 
-/// Runs this test in a process of its own, unless this is that process.
+/// Runs this test in a process of its own, unless this process is that one. Returns whether it did.
 fn runs_elsewhere(test: &str) -> bool {
     if std::env::var_os(FORKING).is_some() {
         return false;
@@ -148,7 +148,7 @@ fn a_child_leaves_its_parents_connections_alone() {
     let port = serve_everything();
     let client = Client::connect_with(config(port)).unwrap();
     let subscription = client.subscribe(["a"]).unwrap();
-    // The callback thread is there, as it is in a program that forks.
+    // The callback thread is started first, as in a program that forks.
     let (sender, called) = std::sync::mpsc::channel();
     client.echo::<u64>(1).then(move |answer| sender.send(answer).unwrap());
     assert_eq!(called.recv_timeout(PATIENCE), Ok(Ok(1)));
@@ -171,7 +171,7 @@ fn a_child_leaves_its_parents_connections_alone() {
         let pending = silent.get::<String>("k");
         let coalescing = client.coalescing_with(CoalesceOptions::new().delay(Duration::from_secs(3600)));
         let gathered = coalescing.hget::<String>("gathered", "f");
-        // No output may be on its way in a process that forks: the lock on it would stay taken in the child.
+        // No output may be in progress in a process that forks: the lock on it would stay taken in the child.
         in_child(|| {
             use_what_is_inherited(&client, pending, &subscription, &coalescing);
             drop((client.clone(), coalescing));
@@ -183,11 +183,11 @@ fn a_child_leaves_its_parents_connections_alone() {
     }
     ended.store(true, Ordering::Relaxed);
     callers.into_iter().for_each(|caller| caller.join().unwrap());
-    // A grandchild's parent is a child, and all the same holds.
+    // The parent of a grandchild is a child itself, and the same rules hold.
     in_child(|| {
         let client = Client::connect_with(config(port)).unwrap();
         let subscription = client.subscribe(["a"]).unwrap();
-        // On a connection of its own: the server never answers it.
+        // This client has a connection of its own, because the server never answers on it.
         let silent = Client::connect_with(config(port)).unwrap();
         let pending = silent.get::<String>("k");
         in_child(|| {

@@ -1,5 +1,5 @@
-//! Servers that mean harm: replies without end, lengths that lie, messages without end, redirections in circles, maps and
-//! Sentinels with any content. In all cases, a call ends in its time, and the client keeps no more bytes than it may.
+//! Servers that attack: replies without end, lengths that lie, messages without end, redirects in circles, maps and Sentinels
+//! with any content. In all cases, a call ends in its time, and the client keeps no more bytes than it may.
 //!
 //! The bytes that it keeps are measured in a process of its own: this program once more, which runs one ignored test.
 
@@ -17,7 +17,7 @@ use sleeve::{Client, Config, Effect, Endpoint, Error, ErrorKind};
 use crate::endless::in_time;
 use crate::scripted::{Requests, begins, config, echo, greet, serve, serve_all};
 
-/// Makes a node's answer from its port and the number of earlier requests.
+/// A function that makes a node's answer from its port and the number of earlier requests.
 type Answer = fn(u16, u32) -> Vec<u8>;
 
 const LIMIT: Duration = Duration::from_millis(200);
@@ -33,7 +33,7 @@ struct Attack {
     name: &'static str,
     begin: &'static [u8],
     again: &'static [u8],
-    /// A part of the caller's error, where it is not a timeout.
+    /// A part of the caller's error, if it is not a timeout.
     told: &'static str,
 }
 
@@ -59,7 +59,7 @@ const ATTACKS: [Attack; 12] = [
     Attack { name: "nulls", begin: b"*4294967295\r\n", again: b"_\r\n", told: "reply_bytes_max" },
 ];
 
-/// Sends all of an attack until the client has closed the connection.
+/// Sends the bytes of an attack until the client has closed the connection.
 fn attack(stream: &mut TcpStream, attack: &Attack) {
     _ = stream.write_all(attack.begin);
     if attack.again.is_empty() {
@@ -105,7 +105,7 @@ fn memory(field: &str) -> usize {
     line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * 1024
 }
 
-/// Runs this in another process, beside a server at this port; it panics where that one does.
+/// Runs an ignored test in another process, with this attack and port; panics if that process fails.
 fn apart(test: &str, place: &str) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([&format!("hostile::{test}"), "--exact", "--ignored", "--nocapture"]).env(PLACE, place);
@@ -114,7 +114,7 @@ fn apart(test: &str, place: &str) {
     assert!(output.status.success() && told[0].contains("1 passed"), "{place}: {}{}", told[0], told[1]);
 }
 
-/// The number of the attack and the port where it awaits this process.
+/// Returns the number of the attack and the server's port for this process.
 fn place() -> (usize, u16) {
     let place = std::env::var(PLACE).unwrap();
     let (number, port) = place.split_once(' ').unwrap();
@@ -156,7 +156,7 @@ fn one_process_under_attack() {
             _ => {}
         }
     }
-    // A caller that has given up leaves no task behind that goes on keeping bytes that arrive.
+    // After the caller has given up, no task of the client goes on keeping bytes that arrive.
     thread::sleep(LIMIT / 2);
     is_bounded(before, name);
 }
@@ -177,7 +177,7 @@ fn a_reply_that_is_too_long_fails_only_its_call_without_a_resend() {
     let (large, behind) = (client.get::<String>("large"), client.get::<String>("behind"));
     let error = large.wait().unwrap_err();
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Protocol, Effect::Unknown), "{error}");
-    // The string, its length in front of it, and the ends of both lines.
+    // The length counts the string, its length in front of it, and the ends of both lines.
     let length = REPLY_BYTES_MAX + 1 + 12;
     let told = format!("a reply of {length} bytes or more is longer than reply_bytes_max, {REPLY_BYTES_MAX} bytes");
     assert!(error.message().contains(&told), "{error}");
@@ -194,7 +194,7 @@ fn an_attack_on_the_greeting_fails_the_connection_in_its_time() {
             let since = Instant::now();
             let outcome = Client::connect_with(cautious(hostile(number, is_due)).unix_socket(false));
             in_time(since, LIMIT);
-            // Too many good answers are good answers.
+            // Further good answers are no fault.
             if !matches!(*name, "replies nobody asked for") {
                 assert_eq!(outcome.map(drop).unwrap_err().kind(), ErrorKind::Connect, "{name}");
             }
@@ -244,12 +244,13 @@ fn one_subscriber_under_attack() {
     let client = Client::connect_with(cautious(port)).unwrap();
     let before = memory("VmRSS:");
     let subscription = client.subscribe("news").unwrap();
-    // The subscription is not read for a while; then the messages are there, or the notice that messages may be missing.
+    // The subscription is not read for a while; then its messages are there, or the event that messages may be missing.
     thread::sleep(LIMIT);
     for _ in 0..10 {
         subscription.recv().wait_for(Duration::from_secs(60)).unwrap().expect("something comes");
     }
-    // The messages that wait for their reader are bounded by the queue, in bytes as they travelled and 64 more a message.
+    // The messages that wait for their reader are bounded by the queue's bound: their bytes as they travelled, and 64 more
+    // for each.
     let peak = memory("VmHWM:").saturating_sub(before);
     assert!(peak <= 6 * REPLY_BYTES_MAX + (6 << 20), "{number}: {} KiB", peak / 1024);
 }
@@ -272,7 +273,7 @@ fn node(slots: fn(u16) -> Vec<u8>, other: fn(u16, u32) -> Vec<u8>) -> (u16, Arc<
     (served, asked)
 }
 
-/// All slots are this node's.
+/// Returns the map of a cluster in which this node owns all slots.
 fn all_slots(port: u16) -> Vec<u8> {
     format!("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:{port}\r\n").into_bytes()
 }
@@ -287,7 +288,7 @@ fn in_cluster(port: u16) -> Config {
 fn redirections_in_circles_end_with_the_call_and_go_slowly() {
     let moved = |port: u16, _| format!("-MOVED 12182 127.0.0.1:{port}\r\n").into_bytes();
     let ask = |port: u16, _| format!("-ASK 12182 127.0.0.1:{port}\r\n").into_bytes();
-    // To servers that are not there, each time another.
+    // These redirects lead to servers that do not exist, each time to another one.
     let away = |_, count: u32| format!("-MOVED 12182 127.0.0.1:{}\r\n", 1 + count % 1000).into_bytes();
     let again = |_, _| b"-TRYAGAIN\r\n".to_vec();
     let (circles, aways): ([Answer; 4], usize) = ([moved, ask, again, away], 3);
@@ -307,7 +308,8 @@ fn redirections_in_circles_end_with_the_call_and_go_slowly() {
 
 #[test]
 fn a_map_of_a_cluster_that_is_none_does_no_harm() {
-    // More ranges than there are slots, more nodes than any range has, one slot of everybody's, a map of lies.
+    // The maps have more ranges than there are slots, more nodes than any range has, one slot of all nodes, and invented
+    // content.
     let ranges = |port: u16| {
         let range = format!("*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:{port}\r\n");
         [b"*20000\r\n".to_vec(), range.into_bytes().repeat(20_000)].concat()
@@ -344,7 +346,7 @@ fn sentinels_that_lie_or_never_end_fail_the_connection_in_its_time() {
         assert_eq!(error.kind(), ErrorKind::Connect, "{error}");
     };
     (0..ATTACKS.len()).for_each(|number| reached(hostile(number, |words| words[0] == "SENTINEL")));
-    // One that names itself, and a great many others.
+    // This Sentinel names itself, and a great many others.
     let (port, _) = node(all_slots, |port, _| {
         let address = format!("*2\r\n$9\r\n127.0.0.1\r\n${}\r\n{port}\r\n", port.to_string().len());
         let other = |number: usize| format!("*4\r\n$2\r\nip\r\n$9\r\n127.0.0.1\r\n$4\r\nport\r\n$5\r\n{number}\r\n");

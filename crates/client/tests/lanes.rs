@@ -1,5 +1,4 @@
-//! Lanes: large requests and replies go over a second connection, small calls pass by them, and calls on one key keep their
-//! order.
+//! Lanes: large requests and replies use a second connection, small calls pass them, and calls on one key keep their order.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -16,7 +15,7 @@ use sleeve::{Client, Effect, ErrorKind, FromReply, LaneOptions, Reply, Role};
 
 use crate::scripted::{Requests, config, greet, serve, until};
 
-/// From so many bytes on something is large in these tests.
+/// The number of bytes from which on a call is large in these tests.
 const LARGE: usize = 1000;
 
 fn large(letter: &str) -> String {
@@ -64,8 +63,8 @@ impl Values {
     }
 }
 
-/// Starts a server that does not answer requests about the key `held` until it is told to, once for each request. It notes
-/// the commands that it executes.
+/// Starts a server that does not answer requests about the key `held` until the test tells it to, once for each request. It
+/// records the commands that it executes.
 fn holding() -> (u16, Sender<()>, Arc<Mutex<Vec<String>>>) {
     let (release, released) = channel::<()>();
     let (released, values, history) = (Mutex::new(released), Values::default(), Arc::<Mutex<Vec<String>>>::default());
@@ -95,7 +94,7 @@ fn small_calls_pass_large_ones_except_on_the_same_key() {
         assert_eq!(lanes.get::<u32>("other").wait(), Ok(number));
         lanes.ping().wait().unwrap();
     }
-    // A command that may touch any key waits too, and so do the calls after it; a command that names no key does not.
+    // A command that may touch any key waits too, and so do the calls after it; a command without a key does not.
     let flushed = lanes.flushall();
     let after = lanes.get::<String>("other");
     lanes.ping().wait().unwrap();
@@ -164,7 +163,7 @@ fn the_second_connection_is_closed_when_it_is_idle_and_opened_again() {
     }
 }
 
-/// Starts a server with a second connection that takes so many bytes behind the greeting and ends. Returns its port, the
+/// Starts a server with a second connection that takes this many bytes behind the greeting and ends. Returns its port, the
 /// number of whole SETs that have arrived, and the number of connections.
 fn cutting(after: usize) -> (u16, Arc<AtomicUsize>, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -198,7 +197,7 @@ fn cutting(after: usize) -> (u16, Arc<AtomicUsize>, Arc<AtomicUsize>) {
 
 #[test]
 fn a_cut_amid_a_large_request_sends_it_again_and_one_behind_it_never_does() {
-    // More than the buffers of a connection hold, so that it has not left whole.
+    // The value is larger than the buffers of a connection, so that it has not left whole.
     let value = vec![b'x'; 32 << 20];
     let (port, writes, connections) = cutting(65536);
     let client = Client::connect_with(config(port)).unwrap();
@@ -250,7 +249,7 @@ fn closing_waits_for_unsent_calls_and_lanes_end_with_their_client() {
         assert_eq!(reply.wait().unwrap_err().kind(), ErrorKind::Closed);
     }
 
-    // The last handle may go before its calls are answered.
+    // The last handle may be dropped before its calls are answered.
     let client = Client::connect_with(config(port)).unwrap();
     let before = client.get::<String>("held");
     let stored = client.lanes_with(options()).unwrap().set("k", large("x"));
@@ -277,8 +276,8 @@ fn outcome<T: FromReply + Debug + 'static>(reply: Reply<T>, expected: T) -> Outc
     (Box::new(move || format!("{:?}", reply.wait())), format!("{:?}", Ok::<T, ErrorKind>(expected)))
 }
 
-/// Makes calls without waiting for any before the last, and returns how many answers are not those of the calls one by one.
-/// Large calls go to the second handle.
+/// Makes calls without waiting for any before the last, and returns the number of answers that differ from those of the calls
+/// one by one. Large calls use the second handle.
 fn differences(small: &impl Ask, others: &impl Ask, seed: u64) -> usize {
     let (mut random, mut model) = (seed, HashMap::<String, String>::new());
     let mut roll = |sides: u64| {
@@ -316,7 +315,7 @@ fn differences(small: &impl Ask, others: &impl Ask, seed: u64) -> usize {
 fn lanes_reply_as_one_connection_does_and_two_bare_connections_do_not() {
     let values = Values::default();
     let port = serve(move |words| {
-        // A large request takes its time, so that small calls that may pass by it do.
+        // A large request takes a while, so that small calls pass it if they may.
         if words.iter().any(|word| word.len() >= LARGE) {
             thread::sleep(Duration::from_millis(1));
         }

@@ -18,7 +18,7 @@ const SOON: Duration = Duration::from_millis(1);
 /// The AUTH and HELLO requests that a server got, in words.
 type Logins = Arc<Mutex<Vec<String>>>;
 
-/// Starts a server that notes the logins, and answers AUTH so. Returns its port and the logins.
+/// Starts a server that records the logins, and answers AUTH with this reply. Returns its port and the logins.
 fn serve(auth: &'static str) -> (u16, Logins) {
     let logins = Logins::default();
     let noted = Arc::clone(&logins);
@@ -36,14 +36,14 @@ fn open(config: Config) -> (Client, Receiver<String>) {
     let (sender, refusals) = channel();
     let config = config.on_event(move |event| {
         if let Event::Refused { .. } = event {
-            // The receiver is gone when the test has ended.
+            // The receiver no longer exists when the test has ended.
             _ = sender.send(format!("{event} {event:?}"));
         }
     });
     (Client::open_with(config).unwrap(), refusals)
 }
 
-/// The first refusal that is about a renewal.
+/// Returns the first refusal that is about a renewal.
 fn told_of_renewal(refusals: &Receiver<String>) -> String {
     loop {
         let told = refusals.recv_timeout(Duration::from_secs(60)).expect("it is told of");
@@ -62,7 +62,7 @@ fn a_provider_that_hangs_is_told_of_and_asked_again() {
         Ok::<_, std::io::Error>(match asked.fetch_add(1, Ordering::SeqCst) {
             0 => Credentials::new("first").user("shop").refresh_after(SOON),
             1 => {
-                // It comes back, and no login waits for it any more.
+                // This call returns after its login has stopped waiting for it.
                 _ = released.lock().unwrap().recv();
                 Credentials::new("second").user("shop")
             }
@@ -89,7 +89,7 @@ fn an_error_of_a_renewal_is_reported_without_the_password() {
     assert!(told.contains("unknown command 'AUTH'") && !told.contains("opensesame"), "{told}");
 }
 
-/// Answers on a connection until this was said; gives back all that was said.
+/// Answers on a connection until this request arrives; returns all requests.
 fn converse_until(stream: &mut TcpStream, requests: &mut Requests, last: &str) -> Vec<Vec<String>> {
     let mut heard = Vec::new();
     while requests.receive(stream) {
@@ -129,7 +129,7 @@ fn a_login_that_has_not_left_ends_with_its_connection() {
     let (mut stream, _) = listener.accept().unwrap();
     converse_until(&mut stream, &mut Requests::default(), "PING");
     until("it is connected", || client.metrics()[0].is_connected);
-    // More bytes than the system takes at once, and the server does not read.
+    // The value is larger than the system takes at once, and the server does not read.
     let large = client.db(1).set("large", vec![0; 32 << 20]);
     let queued = client.metrics()[0].queued_bytes;
     release.send(()).unwrap();

@@ -1,4 +1,4 @@
-//! The client from outside, in one program: in tasks, with an engine inside, and with the worst around it.
+//! Tests of the client's public interface, in one program: in tasks, with an embedded engine, and under the worst conditions.
 
 mod abandoned;
 mod awake;

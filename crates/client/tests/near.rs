@@ -10,7 +10,7 @@ use sleeve::{Client, Effect, ErrorKind};
 
 use crate::scripted::{config, greet, serve, serve_all};
 
-/// Returns the reply of a server that tracks, and has the same text under each key.
+/// Returns the reply of a server that tracks keys, and has the same text under each key.
 fn tracks(words: &[String]) -> Option<Vec<u8>> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     Some(match words[..] {
@@ -21,7 +21,7 @@ fn tracks(words: &[String]) -> Option<Vec<u8>> {
     })
 }
 
-/// The message that a key has changed.
+/// Returns the invalidation of a key.
 fn changed(key: &str) -> Vec<u8> {
     format!(">2\r\n$10\r\ninvalidate\r\n*1\r\n${}\r\n{key}\r\n", key.len()).into_bytes()
 }
@@ -90,7 +90,7 @@ fn the_requests_of_a_cached_read_travel_together() {
 
 #[test]
 fn a_server_without_messages_is_named() {
-    // HELLO is unknown to it, and CLIENT TRACKING is not: the client would never get an invalidation.
+    // The server does not know HELLO, but CLIENT TRACKING: the client would never get an invalidation.
     let port = serve_all(|words| match words[0].as_str() {
         "HELLO" => Some(b"-ERR unknown command `HELLO`\r\n".to_vec()),
         _ => greet(words).or_else(|| tracks(words)),
@@ -104,7 +104,7 @@ fn a_server_without_messages_is_named() {
     }
     assert_eq!(client.get::<String>("k").wait(), Ok("text".to_owned()));
 
-    // It knows RESP3 and no tracking: the first to ask hears it, too.
+    // The server knows RESP3 and no tracking. The first caller gets that error, too.
     let port = serve_all(|words| match words.get(1).map(String::as_str) {
         Some("TRACKING") => Some(b"-ERR Unknown subcommand\r\n".to_vec()),
         _ => greet(words).or_else(|| tracks(words)),

@@ -1,4 +1,4 @@
-//! All connections share a thread: if one of them gets anything from its server or from the application, the others go on.
+//! All connections share a thread: if one of them gets a fault from its server or from the application, the others go on.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -10,7 +10,7 @@ use crate::scripted::{config, echo, greet, serve, serve_all, until};
 use sleeve::prelude::*;
 use sleeve::{Client, Config, Endpoint, ErrorKind};
 
-/// Another client connects and is answered.
+/// Checks that another client connects and is answered.
 fn another_goes_on() {
     let port = serve(echo);
     let asking = thread::spawn(move || {
@@ -57,7 +57,7 @@ fn flood(bytes: Vec<u8>) -> u16 {
 
 #[test]
 fn greetings_without_an_end() {
-    // Messages that answer nothing, and one reply that goes on and on.
+    // The attacks are messages that answer no request, and one reply without an end.
     for (bytes, why) in [(">1\r\n+x\r\n", "did not answer in time"), ("$500000000\r\n", "is longer than 1048576 bytes")]
     {
         let port = flood(bytes.repeat(4096).into_bytes());
@@ -73,7 +73,7 @@ fn greetings_without_an_end() {
     }
 }
 
-/// Says on which thread it was dropped, and panics.
+/// A value that reports the thread on which it is dropped, and panics then.
 struct Captured(Sender<Option<String>>);
 
 impl Drop for Captured {

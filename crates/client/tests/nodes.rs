@@ -14,14 +14,14 @@ pub type Script = Box<dyn Fn(&Nodes, &[String]) -> Option<Vec<u8>> + Send + Sync
 /// A function that delays a node, by number.
 pub type Pause = Arc<dyn Fn(&Nodes, usize) + Send + Sync>;
 
-/// Slots, from one to another, and the nodes that have them, the owner first.
+/// A range of slots, from the first to the last, and the nodes that have them, the owner first.
 pub type Range = (u16, u16, Vec<usize>);
 
 /// One node, as the test sees it.
 #[derive(Default)]
 struct Node {
     port: OnceLock<u16>,
-    /// True if it hangs up on every client that connects.
+    /// True if the node hangs up on every client that connects.
     is_refusing: AtomicBool,
     greeted: AtomicUsize,
     told: Mutex<Vec<String>>,
@@ -30,16 +30,16 @@ struct Node {
 /// The nodes of a cluster.
 pub struct Nodes {
     nodes: Vec<Node>,
-    /// The reply to CLUSTER SLOTS.
+    /// The content of the reply to CLUSTER SLOTS.
     pub ranges: Mutex<Vec<Range>>,
-    /// How often that was asked for.
+    /// The number of times that a client sent CLUSTER SLOTS.
     asked: AtomicUsize,
     /// A function that runs before a PING is answered.
     pub before_ping: Mutex<Option<Pause>>,
 }
 
 impl Nodes {
-    /// Nodes with these scripts. The first has all slots.
+    /// Starts nodes with these scripts. The first has all slots.
     pub fn start(scripts: Vec<Script>) -> Arc<Self> {
         let nodes = scripts.iter().map(|_| Node::default()).collect();
         let ranges = Mutex::new(vec![(0, 16383, vec![0])]);
@@ -77,7 +77,7 @@ impl Nodes {
         })
     }
 
-    /// The answer to CLUSTER SLOTS.
+    /// Returns the reply to CLUSTER SLOTS.
     fn slots(&self) -> Vec<u8> {
         let ranges = self.ranges.lock().unwrap();
         let place = |&node: &usize| format!("*2\r\n$9\r\n127.0.0.1\r\n:{}\r\n", self.port(node));
@@ -93,27 +93,27 @@ impl Nodes {
         *self.nodes[number].port.get().unwrap()
     }
 
-    /// Returns the commands that a node was sent, except for greetings and questions about the slots' owners.
+    /// Returns the commands that a node was sent, except for greetings and CLUSTER SLOTS.
     pub fn told(&self, number: usize) -> Vec<String> {
         self.nodes[number].told.lock().unwrap().clone()
     }
 
-    /// How often a node was told this.
+    /// Returns the number of times that a node was sent this command.
     pub fn count(&self, number: usize, line: &str) -> usize {
         self.told(number).iter().filter(|told| *told == line).count()
     }
 
-    /// Returns how often the nodes were asked for the slots' owners.
+    /// Returns the number of times that the nodes were sent CLUSTER SLOTS.
     pub fn asked(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
     }
 
-    /// How many connections a node has greeted.
+    /// Returns the number of connections that a node has greeted.
     pub fn greeted(&self, number: usize) -> usize {
         self.nodes[number].greeted.load(Ordering::SeqCst)
     }
 
-    /// Makes a node hang up on every client that connects, or no longer.
+    /// Sets whether a node hangs up on every client that connects.
     pub fn set_refusing(&self, number: usize, is_refusing: bool) {
         self.nodes[number].is_refusing.store(is_refusing, Ordering::SeqCst);
     }
@@ -122,7 +122,7 @@ impl Nodes {
         error(&format!("{code} {slot} 127.0.0.1:{}", self.port(node)))
     }
 
-    /// How a client is told of the first node, and comes back quickly.
+    /// Returns a configuration that names the first node, with short pauses between attempts.
     pub fn config(&self) -> Config {
         Config::new(Endpoint::Cluster(vec![("127.0.0.1".to_owned(), self.port(0))]))
             .backoff(Duration::from_millis(1), Duration::from_millis(20))
@@ -133,7 +133,7 @@ impl Nodes {
     }
 }
 
-/// A script that says the same to everything.
+/// Returns a script with the same answer to every request.
 pub fn always(answer: &'static str) -> Script {
     Box::new(move |_, _| Some(answer.as_bytes().to_vec()))
 }

@@ -26,7 +26,7 @@ fn priority_calls_are_answered_while_others_wait() {
     for number in 0..100 {
         assert_eq!(priority.db(number % 2).echo::<u32>(number).wait(), Ok(number));
     }
-    // All of a client's share one connection.
+    // All priority handles of a client share one connection.
     assert_eq!(client.db(1).priority().unwrap().echo::<u32>(7).wait(), Ok(7));
     let metrics = client.metrics();
     assert_eq!(metrics.len(), 2);
@@ -45,7 +45,7 @@ fn an_unfinished_call_keeps_nothing_else_open() {
     let released = Mutex::new(released);
     let port = serve(move |words| {
         if words[1] == "held" {
-            // Held for as long as the test wants it.
+            // The server holds the reply until the test releases it.
             _ = released.lock().unwrap().recv();
         }
         echo(words)
@@ -63,7 +63,7 @@ fn an_unfinished_call_keeps_nothing_else_open() {
             assert_eq!(closed.unwrap_err().kind(), ErrorKind::Timeout);
         }
         assert_eq!(priority.echo::<u32>(1).wait().unwrap_err().kind(), ErrorKind::Closed);
-        // Nor does anything begin now that was not there.
+        // After the close no further connection is made either.
         assert_eq!(other.priority().unwrap_err().kind(), ErrorKind::Closed);
         assert_eq!(other.lease().err().map(|error| error.kind()), Some(ErrorKind::Closed));
         let waiting = other.blpop::<(String, String)>("jobs", Duration::from_secs(60));

@@ -1,4 +1,4 @@
-//! The reaction of a cluster's client to redirects that come in the middle of others, and to nodes that are not ready.
+//! The reaction of a cluster's client to redirects that arrive during others, and to nodes that are not ready.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use sleeve::{Client, Config, Effect, Endpoint, ErrorKind};
 use crate::nodes::{Nodes, Script, always, error, ok};
 use crate::scripted::until;
 
-/// Waits for a moment until something is so that a client which is well never brings about.
+/// Waits for a moment for a state that a correct client never brings about.
 fn until_or_briefly(mut is_so: impl FnMut() -> bool) {
     let since = Instant::now();
     while !is_so() && since.elapsed() < Duration::from_millis(100) {
@@ -23,7 +23,7 @@ fn until_or_briefly(mut is_so: impl FnMut() -> bool) {
 fn a_slot_that_moves_on_is_held_until_both_owners_have_answered() {
     let first: Script = Box::new(|nodes, _| nodes.redirection("MOVED", 5061, 1));
     let second: Script = Box::new(|nodes, words| {
-        // The second call is answered late: by then the third would be there, if its slot were not held.
+        // The second call is answered late: without the hold of its slot, the third would arrive at the next owner before.
         if words[2] == "1" {
             until_or_briefly(|| nodes.told(2).len() > 1);
         }
@@ -32,7 +32,7 @@ fn a_slot_that_moves_on_is_held_until_both_owners_have_answered() {
     });
     let nodes = Nodes::start(vec![first, second, always("+OK\r\n")]);
     let client = nodes.connect();
-    // The first owner has not answered all yet when the slot is said to have moved on.
+    // When the slot is reported to have moved on, the first owner has not answered all requests yet.
     *nodes.before_ping.lock().unwrap() = Some(Arc::new(|nodes: &Nodes, number| {
         if number == 0 {
             until_or_briefly(|| !nodes.told(2).is_empty());
@@ -77,7 +77,7 @@ fn redirections_that_go_round_end_with_the_time() {
     let client = Client::connect_with(config).unwrap();
     let error = client.set("bar", 1).wait().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
-    // It goes more slowly than the nodes answer.
+    // After several redirects the client pauses, so there are fewer requests than the nodes could answer.
     assert!(nodes.told(0).len() < 200, "{}", nodes.told(0).len());
 }
 
@@ -86,7 +86,7 @@ fn a_node_that_gets_a_slot_keeps_its_connection_during_a_map_refresh() {
     let turns = AtomicUsize::new(0);
     let first: Script = Box::new(move |nodes, words| match words[0].as_str() {
         "INCR" => nodes.redirection("ASK", 5061, 1),
-        // A client that gets this error asks anew for the slots' owners.
+        // A client that gets this error asks for the map again.
         _ if turns.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) => error("CLUSTERDOWN Hash slot not served"),
         _ => ok(),
     });
@@ -102,7 +102,7 @@ fn a_node_that_gets_a_slot_keeps_its_connection_during_a_map_refresh() {
     assert_eq!(nodes.greeted(1), 1);
 }
 
-/// A node that says nothing before this holds; then it answers.
+/// Returns the script of a node that sends nothing until this holds; then it answers.
 fn silent_until(holds: impl Fn(&Nodes) -> bool + Send + Sync + 'static) -> Script {
     Box::new(move |nodes, _| {
         while !holds(nodes) {
@@ -112,7 +112,7 @@ fn silent_until(holds: impl Fn(&Nodes) -> bool + Send + Sync + 'static) -> Scrip
     })
 }
 
-/// A client of two nodes that waits for a silent server for longer than any test takes.
+/// Connects a client of two nodes that waits for a silent server for longer than any test takes.
 fn patient(nodes: &Nodes) -> Client {
     let seeds = [0, 1].map(|number| ("127.0.0.1".to_owned(), nodes.port(number)));
     let config = Config::new(Endpoint::Cluster(seeds.to_vec())).command_timeout(None);
@@ -185,7 +185,7 @@ fn a_blocking_command_keeps_its_timeout_after_its_first_connection_fails() {
             thread::sleep(TIMEOUT * 2);
             Some(b"*2\r\n$3\r\nbar\r\n$1\r\nx\r\n".to_vec())
         }
-        // New connections are not greeted from now on.
+        // From now on new connections are not greeted.
         _ => {
             nodes.set_refusing(0, true);
             ok()
@@ -220,7 +220,7 @@ fn a_discarded_transaction_says_why_and_is_retried_only_if_that_helps() {
         Ok(())
     });
     assert_eq!(result.unwrap_err().code(), Some("EXECABORT"));
-    // Two commands that may work later, and the wrong one.
+    // The transaction made one attempt. `watch` made another after each of two errors that allow it, and one more.
     assert_eq!(nodes.count(0, "INCR bar"), 1 + 2 + 1);
 }
 
@@ -231,14 +231,14 @@ fn a_script_is_not_resent_for_an_error_that_it_may_have_made_itself() {
         "CLUSTERDOWN The cluster is down",
         "LOADING Redis is loading the dataset in memory",
         "READONLY You can't write against a read only replica.",
-        // Of another slot than that of its keys.
+        // This redirect names another slot than that of the keys.
         "MOVED 5062 127.0.0.1:1",
     ] {
         let nodes = Nodes::start(vec![Box::new(move |_, _| error(said))]);
         let client = nodes.connect();
         for name in ["EVAL", "EVALSHA", "FCALL", "NEVER.HEARD"] {
             if name == "NEVER.HEARD" && said.starts_with("MOVED") {
-                // The client does not know where the keys of this command are.
+                // The client does not know the positions of this command's keys.
                 continue;
             }
             let error = client.cmd(name).arg(("x", 2, "{bar}1", "{bar}2")).send::<()>().wait().unwrap_err();
@@ -253,13 +253,13 @@ fn a_script_that_was_certainly_turned_away_is_redirected_or_retried() {
     let first: Script = Box::new(|nodes, words| match words[0].as_str() {
         "EVAL" => nodes.redirection("MOVED", 5061, 1),
         "FCALL" => nodes.redirection("ASK", 5061, 1),
-        // It only reads.
+        // These scripts only read.
         _ if nodes.count(0, &words.join(" ")) < 3 => error("TRYAGAIN Multiple keys request during rehashing of slot"),
         _ => ok(),
     });
     let nodes = Nodes::start(vec![first, always("+OK\r\n")]);
     let client = nodes.connect();
-    // The first is not moved: the map is not to change before the others.
+    // EVAL is last, because its MOVED changes the client's map.
     for name in ["FCALL", "EVAL_RO", "EVALSHA_RO", "FCALL_RO", "EVAL"] {
         client.cmd(name).arg(("x", 2, "{bar}1", "{bar}2")).send::<()>().wait().unwrap();
     }

@@ -1,4 +1,4 @@
-//! A server that turns commands away for the moment: they go again, in their order, for as long as their callers wait.
+//! A server that refuses commands for the moment: they are sent again, in their order, for as long as their callers wait.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,8 +13,8 @@ const LOADING: &str = "-LOADING Redis is loading the dataset in memory\r\n";
 const BUSY: &str = "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n";
 const MASTERDOWN: &str = "-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.\r\n";
 
-/// A server that turns so many commands away with this error, and then counts up for each request; it notes the commands that
-/// it has executed.
+/// A server that refuses this many commands with this error, and then counts up for each request; it records the commands
+/// that it has executed.
 struct Refusing {
     port: u16,
     left: Arc<AtomicU32>,
@@ -71,7 +71,7 @@ fn callers_on_threads_of_their_own_are_all_answered() {
 #[test]
 fn a_callers_commands_keep_their_order_and_their_databases() {
     const CALLS: usize = 3000;
-    // All are turned away until the first has come for the fourth time.
+    // All commands are refused until the first has arrived for the fourth time.
     let (seen, database) = (AtomicU32::new(0), AtomicU32::new(0));
     let executed = Arc::<Mutex<Vec<String>>>::default();
     let log = executed.clone();
@@ -103,8 +103,8 @@ fn later_commands_wait_behind_a_refused_one() {
     let (seen, executed) = (Arc::new(asked), Arc::<Mutex<Vec<String>>>::default());
     let (count, recovers, log) = (seen.clone(), may_recover.clone(), executed.clone());
     let port = serve(move |words| {
-        // Requests that have left while it was not well are in flight and may overtake, so it recovers only when the first
-        // comes again.
+        // Requests that have left before the refusal are in flight and may overtake, so the server recovers only when the
+        // first arrives again.
         if words[2] == "1" && recovers.load(Ordering::SeqCst) {
             is_well.store(true, Ordering::SeqCst);
         }
@@ -126,7 +126,7 @@ fn later_commands_wait_behind_a_refused_one() {
     assert_eq!(*executed.lock().unwrap(), wanted);
 }
 
-/// Others had left with it when the pause was over, and were executed before it.
+/// Checks a fault of the past: other commands had left with the first when the pause ended, and were executed before it.
 #[test]
 fn later_commands_overtake_none_whenever_the_server_recovers() {
     let server = Refusing::start(LOADING, 10);
@@ -140,7 +140,7 @@ fn later_commands_overtake_none_whenever_the_server_recovers() {
     assert_eq!(server.executed(), wanted);
 }
 
-/// Each attempt broke the connection anew.
+/// Checks a fault of the past: each attempt broke the connection.
 #[test]
 fn a_select_that_is_turned_away_is_sent_again_on_the_same_connection() {
     let (is_busy, connections) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
@@ -172,7 +172,7 @@ fn a_select_that_is_turned_away_is_sent_again_on_the_same_connection() {
     assert_eq!((first.wait(), second.wait()), (Ok(1), Ok(1)));
     assert_eq!(connections.load(Ordering::SeqCst), 1);
     assert_eq!(*databases.lock().unwrap(), ["0", "3", "n", "5", "m"]);
-    // Where nothing is sent again the error is the caller's, and the connection stays.
+    // If nothing is sent again, the error is the caller's, and the connection stays.
     let nothing = Client::connect_with(config(port).resend(Resend::Nothing)).unwrap();
     is_busy.store(true, Ordering::SeqCst);
     for _ in 0..2 {
@@ -184,7 +184,7 @@ fn a_select_that_is_turned_away_is_sent_again_on_the_same_connection() {
     assert!(databases.lock().unwrap().ends_with(&["3".to_owned(), "n".to_owned()]));
 }
 
-/// It asked the server again for ever.
+/// Checks a fault of the past: the client asked the server again for ever.
 #[test]
 fn a_dropped_client_does_not_retry_abandoned_commands_for_ever() {
     let server = Refusing::start(LOADING, u32::MAX);
@@ -241,7 +241,7 @@ fn a_retried_call_times_out_at_its_deadline_with_the_servers_error() {
     assert!(since.elapsed() >= Duration::from_millis(300), "{:?}", since.elapsed());
     assert_eq!(error.kind(), ErrorKind::Timeout, "{error}");
     assert!(server.executed().is_empty());
-    // A server without further requests is left alone.
+    // If there are no requests, the client sends the server nothing.
     client.close(Duration::from_secs(60)).unwrap();
     let limited = config(server.port).command_timeout(None);
     let client = Client::connect_with(limited).unwrap();

@@ -1,4 +1,4 @@
-//! Reads from the replicas of a cluster with nodes that follow a test's scripts: the replica that has its turn, and the ones
+//! Reads from the replicas of a cluster with nodes that follow a test's scripts: the replica that has its turn, and those
 //! that are passed over.
 
 use std::sync::Arc;
@@ -12,23 +12,23 @@ use sleeve::{Client, Effect, ErrorKind, ReadFrom, Resend};
 use crate::nodes::{Nodes, Script, error, ok};
 use crate::scripted::{SLACK, until};
 
-/// A string as an answer.
+/// Returns a string as an answer.
 fn text(text: &str) -> Option<Vec<u8>> {
     Some(format!("${}\r\n{text}\r\n", text.len()).into_bytes())
 }
 
-/// Returns the reply to ROLE of a primary that has written so much.
+/// Returns the reply to ROLE of a primary that has written up to this offset.
 fn primary_role(written: i64) -> Option<Vec<u8>> {
     Some(format!("*3\r\n$6\r\nmaster\r\n:{written}\r\n*0\r\n").into_bytes())
 }
 
-/// Returns the reply to ROLE of a replica that has read so much.
+/// Returns the reply to ROLE of a replica that has read up to this offset.
 fn replica_role(state: &str, read: i64) -> Option<Vec<u8>> {
     let place = "$9\r\n127.0.0.1\r\n:1\r\n";
     Some(format!("*5\r\n$5\r\nslave\r\n{place}${}\r\n{state}\r\n:{read}\r\n", state.len()).into_bytes())
 }
 
-/// A primary, which answers a GET with its name.
+/// Returns the script of a primary, which answers a GET with its name.
 fn primary() -> Script {
     Box::new(|_, words| match words[0].as_str() {
         "ROLE" => primary_role(7),
@@ -38,7 +38,7 @@ fn primary() -> Script {
     })
 }
 
-/// A replica in a zone, which answers a GET with its name.
+/// Returns the script of a replica in a zone, which answers a GET with its name.
 fn replica(name: &'static str, zone: &'static str) -> Script {
     Box::new(move |_, words| match words[0].as_str() {
         "ROLE" => replica_role("connected", 7),
@@ -48,7 +48,7 @@ fn replica(name: &'static str, zone: &'static str) -> Script {
     })
 }
 
-/// A primary and these replicas.
+/// Starts a primary and these replicas.
 fn start(replicas: Vec<Script>) -> Arc<Nodes> {
     let all = (0..=replicas.len()).collect();
     let nodes = Nodes::start([primary()].into_iter().chain(replicas).collect());
@@ -64,8 +64,8 @@ fn get(client: &Client) -> String {
     client.get("bar").wait().unwrap()
 }
 
-/// Waits until as many reads are answered by these, in order of their names. On a machine that is busy a node may be passed over
-/// for a while.
+/// Waits until as many reads in a row are answered by these nodes, in order of their names. On a busy machine a node may be
+/// passed over for a while.
 fn until_answered_by(client: &Client, wanted: &[&str]) {
     until("reads are answered as they should be", || {
         let mut names: Vec<String> = wanted.iter().map(|_| get(client)).collect();
@@ -78,7 +78,7 @@ fn until_asked(client: &Client, name: &str) {
     until(name, || get(client) == name);
 }
 
-/// Waits until the client has processed replies that these nodes send from now on: they are asked again then.
+/// Waits until the client has processed replies that these nodes send from now on, which shows in their being asked again.
 fn until_heard(nodes: &Nodes, numbers: &[usize]) {
     let before: Vec<usize> = numbers.iter().map(|&number| nodes.count(number, "ROLE")).collect();
     for (&number, before) in numbers.iter().zip(before) {
@@ -135,7 +135,7 @@ fn the_own_zone_is_asked_first() {
     let client = connect(&nodes, ReadFrom::Zone("a".to_owned()));
     until_asked(&client, "near");
     until_answered_by(&client, &["near"; 6]);
-    // The primary is in this one.
+    // The primary is in zone "b".
     client.close(SLACK).unwrap();
     let client = connect(&nodes, ReadFrom::Zone("b".to_owned()));
     until_heard(&nodes, &[0, 1, 2]);
@@ -226,7 +226,7 @@ fn a_replica_that_does_not_keep_up_is_passed_over() {
     let nodes = Nodes::start(vec![primary, behind, severed, well]);
     *nodes.ranges.lock().unwrap() = vec![(0, 16383, vec![0, 1, 2, 3])];
     let client = connect(&nodes, ReadFrom::Replica);
-    // How far it is behind is known when the primary was looked at twice before.
+    // The lag of a replica is known only after two checks of the primary.
     until("the primary was looked at", || nodes.count(0, "ROLE") >= 3);
     until_heard(&nodes, &[1, 2, 3]);
     until_answered_by(&client, &["well"; 10]);
@@ -237,7 +237,7 @@ fn a_replica_that_does_not_keep_up_is_passed_over() {
 fn a_silent_replica_makes_no_caller_wait() {
     let turns = AtomicUsize::new(0);
     let silent: Script = Box::new(move |_, words| match words[0].as_str() {
-        // It answers once, and then as a process that was stopped.
+        // The replica answers one check, and then hangs as a stopped process.
         "ROLE" if turns.fetch_add(1, Ordering::SeqCst) == 0 => replica_role("connected", 7),
         "ROLE" => loop {
             thread::sleep(Duration::from_secs(1));
@@ -249,7 +249,7 @@ fn a_silent_replica_makes_no_caller_wait() {
     let client = connect(&nodes, ReadFrom::Replica);
     until_asked(&client, "silent");
     until("it is asked again", || nodes.count(1, "ROLE") > 1);
-    // Reads that are sent before the client notices that wait for it, and no longer than its timeout.
+    // Reads that are sent before the client notices wait for the replica, at most for its timeout.
     until("it is passed over", || {
         let answer = client.get::<String>("bar");
         thread::sleep(Duration::from_millis(20));
@@ -258,8 +258,8 @@ fn a_silent_replica_makes_no_caller_wait() {
     until_answered_by(&client, &["primary"; 10]);
 }
 
-/// Checks that a read that comes while neither the primary nor a replica is there waits for the first node that can answer
-/// it.
+/// Checks that a read that is sent while neither the primary nor a replica is connected waits for the first node that can
+/// answer it.
 #[test]
 fn a_read_without_a_server_is_answered_by_a_replica_that_returns() {
     let is_loading = Arc::new(AtomicBool::new(true));
@@ -285,7 +285,7 @@ fn a_read_without_a_server_is_answered_by_a_replica_that_returns() {
     assert_eq!(get(&client), "primary");
     let greeted = nodes.greeted(0);
     client.set("bar", 1).wait().unwrap_err();
-    // Some come while the connection is made again, others between two attempts.
+    // Some reads are sent while the connection is being made again, others between two attempts.
     let mut reads = Vec::new();
     until("the primary is tried again and again", || {
         reads.push(client.get::<String>("bar"));

@@ -17,7 +17,7 @@ const REQUESTS_LENGTH: usize =
     2 * "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n".len() + "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1\r\nv\r\n".len();
 const REPLIES_LENGTH: usize = 2 * "$1\r\nv\r\n".len() + "+OK\r\n".len();
 
-/// A server with a first connection that takes so many bytes behind the greeting, sends so many, and ends.
+/// A server with a first connection that takes this many bytes behind the greeting, sends this many, and ends.
 struct Cutter {
     port: u16,
     reads: Arc<AtomicU32>,
@@ -159,7 +159,7 @@ fn a_message_that_is_numbered_goes_again_by_itself() {
     assert_eq!(client.xadd_idmp("k", "p", 2, ("f", "v")).wait().unwrap_err().effect(), Effect::Unknown);
 }
 
-/// A server that hangs up at every command, and how many have come.
+/// Starts a server that hangs up at every command; also returns the number of commands that have arrived.
 fn hanging_up() -> (u16, Arc<AtomicU32>) {
     let count = Arc::new(AtomicU32::new(0));
     let counted = count.clone();
@@ -206,6 +206,6 @@ fn a_server_that_answers_nothing_is_not_asked_twice_as_much() {
     let key = "k".repeat(1000);
     let replies: Vec<_> = (0..200).map(|_| client.get::<String>(&key)).collect();
     assert!(replies.into_iter().all(|reply| reply.wait().is_err()));
-    // Each connection takes one; the requests that leave again are bounded by the number that is allowed without any answer.
+    // Each connection takes one request; the requests that are sent again are bounded by the budget without any answer.
     assert!(count.load(Ordering::SeqCst) <= 200 + 65, "{count:?}");
 }

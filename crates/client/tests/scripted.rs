@@ -1,4 +1,4 @@
-//! Servers that follow a test: the greeting, and then a script.
+//! Servers that follow a test's script after their greeting.
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
@@ -13,15 +13,15 @@ use sleeve_wire::frame::{Scanner, decode};
 /// The reply of a scripted server to one request: bytes to send back, or `None` to hang up.
 pub type Script = Arc<dyn Fn(&[String]) -> Option<Vec<u8>> + Send + Sync>;
 
-/// The longest time that a test of time may take beyond the time that it measures, on however slow a machine.
+/// The longest time that a test may exceed the time that it measures, on however slow a machine.
 pub const SLACK: Duration = Duration::from_secs(3);
 
-/// A server that greets well and then follows its script. Returns its port.
+/// Starts a server that greets well and then follows its script. Returns its port.
 pub fn serve(script: impl Fn(&[String]) -> Option<Vec<u8>> + Send + Sync + 'static) -> u16 {
     serve_all(move |words| greet(words).or_else(|| script(words)))
 }
 
-/// A server that follows its script from the first word. Returns its port.
+/// Starts a server that follows its script from the first request. Returns its port.
 pub fn serve_all(script: impl Fn(&[String]) -> Option<Vec<u8>> + Send + Sync + 'static) -> u16 {
     let script: Script = Arc::new(script);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -36,7 +36,7 @@ pub fn serve_all(script: impl Fn(&[String]) -> Option<Vec<u8>> + Send + Sync + '
 }
 
 fn converse(mut stream: TcpStream, script: &Script) {
-    // As every server does. Otherwise the second of two replies waits until the client acknowledges the first, which it does
+    // Every server does so. Otherwise the second of two replies waits until the client acknowledges the first, which it does
     // with its next request or after 40 ms; and so does the next, for as long as no caller waits for that long.
     stream.set_nodelay(true).unwrap();
     let mut requests = Requests::default();
@@ -55,17 +55,18 @@ fn converse(mut stream: TcpStream, script: &Script) {
 pub struct Requests {
     received: Vec<u8>,
     scanner: Scanner,
-    /// The words of those that were not taken yet.
+    /// The words of the whole requests that were not taken yet.
     whole: VecDeque<Vec<String>>,
 }
 
 impl Requests {
-    /// Waits for more; false when the client has hung up. A wait that the stream limits may bring nothing.
+    /// Waits for more bytes. Returns false if the client has hung up. If the stream has a timeout, the wait may end without
+    /// bytes.
     pub fn receive(&mut self, stream: &mut TcpStream) -> bool {
         self.receive_at_most(stream, 65536)
     }
 
-    /// As `receive`, for no more than so many bytes.
+    /// Waits as `receive` does, and takes at most this many bytes.
     pub fn receive_at_most(&mut self, stream: &mut TcpStream, count_max: usize) -> bool {
         let mut room = [0; 65536];
         match stream.read(&mut room[..count_max.min(65536)]) {
@@ -91,28 +92,28 @@ impl Requests {
         }
     }
 
-    /// The words of the oldest one that was not taken.
+    /// Returns the words of the oldest request that was not taken.
     pub fn next(&mut self) -> Option<Vec<String>> {
         self.whole.pop_front()
     }
 
-    /// Whether the beginning of one has come, and its end has not.
+    /// Returns whether a part of a request has arrived, and its end has not.
     pub fn is_amid_one(&self) -> bool {
         !self.received.is_empty()
     }
 
-    /// Whether one was not taken.
+    /// Returns whether a whole request was not taken.
     pub fn is_waiting(&self) -> bool {
         !self.whole.is_empty()
     }
 }
 
-/// Whether a connection begins with this. A HELLO that asks for a Unix socket comes later.
+/// Returns whether this request begins a connection. (A HELLO that asks for a Unix socket comes later.)
 pub fn begins(words: &[String]) -> bool {
     words[0] == "HELLO" && !words.iter().any(|word| word == "UNIXSOCKET")
 }
 
-/// A well-behaved greeting.
+/// Returns the reply to a request of the greeting, as a server without faults gives it; none for other requests.
 pub fn greet(words: &[String]) -> Option<Vec<u8>> {
     match words[0].as_str() {
         "HELLO" => Some(b"%1\r\n+mode\r\n+standalone\r\n".to_vec()),
@@ -123,19 +124,19 @@ pub fn greet(words: &[String]) -> Option<Vec<u8>> {
     }
 }
 
-/// A configuration that comes back quickly.
+/// Returns a configuration with short pauses between attempts to connect.
 pub fn config(port: u16) -> Config {
     let endpoint = Endpoint::Tcp { host: "127.0.0.1".to_owned(), port };
     Config::new(endpoint).backoff(Duration::from_millis(1), Duration::from_millis(10))
 }
 
-/// The first argument as the answer.
+/// Answers with the first argument.
 pub fn echo(words: &[String]) -> Option<Vec<u8>> {
     let word = words.get(1).map_or("", String::as_str);
     Some(format!("${}\r\n{word}\r\n", word.len()).into_bytes())
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds; `what` names it if it never does.
 pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let since = Instant::now();
     while !is_so() {

@@ -1,4 +1,5 @@
-//! A service with Sentinels that follow the test: dead ones, silent ones, ones that know nothing or are behind, and switches.
+//! A service with Sentinels that follow the test: dead ones, silent ones, ones that do not know the service or are behind,
+//! and switches of the primary.
 
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicU16, AtomicU32, Ordering};
@@ -13,19 +14,19 @@ use crate::scripted::{greet, serve, serve_all, until};
 /// The name of the service of these tests.
 const SERVICE: &str = "shop";
 
-/// Commands that have come to a server and wait there.
+/// The number of commands that have arrived at a server and wait there.
 static WAITING: AtomicU32 = AtomicU32::new(0);
 
 /// A Sentinel's view, which a test may change.
 #[derive(Default)]
 struct View {
-    /// The port that it names; 0 for a service that it does not know.
+    /// The port of the primary that the Sentinel names; 0 if it does not know the service.
     primary: AtomicU16,
-    /// The port to which it says the primary has moved, once to each subscriber; 0 for none.
+    /// The port of the new primary that it announces, once to each subscriber; 0 for none.
     switched: AtomicU16,
-    /// Other Sentinels that it names.
+    /// The port of another Sentinel that it names.
     other: AtomicU16,
-    /// How often it was asked.
+    /// The number of times that it was asked.
     asked: AtomicU32,
     /// The replicas that it names.
     replicas: Mutex<Vec<u16>>,
@@ -42,7 +43,7 @@ impl View {
         self.asked.load(Ordering::SeqCst)
     }
 
-    /// A Sentinel that says this. Returns its port.
+    /// Starts a Sentinel with this view. Returns its port.
     fn serve(self: &Arc<Self>) -> u16 {
         let view = Arc::clone(self);
         serve_all(move |words| Some(view.answer(words)))
@@ -84,7 +85,7 @@ fn strings(words: &[&str]) -> Vec<u8> {
     (format!("*{}\r\n", words.len()) + &words.collect::<String>()).into_bytes()
 }
 
-/// Starts a server that replies its name to `WHO` and its role to `ROLE`, and confirms subscriptions. Returns its port.
+/// Starts a server that answers `WHO` with its name and `ROLE` with its role, and confirms subscriptions. Returns its port.
 fn server(name: &'static str, role: impl Fn() -> &'static str + Send + Sync + 'static) -> u16 {
     serve(move |words| match words[0].as_str() {
         "WHO" => Some(format!("+{name}\r\n").into_bytes()),
@@ -96,7 +97,7 @@ fn server(name: &'static str, role: impl Fn() -> &'static str + Send + Sync + 's
         "GET" => Some(format!("${}\r\n{name}\r\n", name.len()).into_bytes()),
         "SET" if role() != "master" => Some(b"-READONLY You can't write against a read only replica.\r\n".to_vec()),
         "SET" => Some(b"+OK\r\n".to_vec()),
-        // Waits for as long as the connection is there.
+        // The command waits for as long as the connection exists.
         "BLPOP" => {
             WAITING.fetch_add(1, Ordering::SeqCst);
             Some(Vec::new())
@@ -136,8 +137,8 @@ fn a_sentinel_that_leads_nowhere_leaves_it_to_the_next() {
     let client = Client::connect_with(config(&all)).unwrap();
     assert_eq!(who(&client).as_deref(), Ok("a"));
     assert!([&ignorant, &behind, &dead_end, &good].iter().all(|view| view.asked() >= 1));
-    // The Sentinel that has led there is asked first from now on. The first that has answered is asked once more, by the
-    // subscriber.
+    // The Sentinel that has led to the primary is asked first from now on. The first that has answered is asked once more, by
+    // the subscriber.
     until("somebody listens", || behind.asked() > 1);
     let before = behind.asked();
     let lease = client.lease().unwrap();
@@ -192,7 +193,7 @@ fn sentinels_are_shown_the_password_that_is_for_them() {
 fn a_switch_moves_every_connection_though_the_old_primary_is_well() {
     let (old, new) = (primary("old"), primary("new"));
     let view = View::of(old);
-    // A second Sentinel is behind for ever.
+    // A second Sentinel never learns of the new primary.
     let client = Client::connect_with(config(&[view.serve(), View::of(old).serve()])).unwrap();
     let subscription = client.subscribe(["news"]).unwrap();
     assert!(matches!(subscription.recv().wait(), Ok(SubscriptionEvent::Message(message)) if message.payload == b"old"));
@@ -205,7 +206,7 @@ fn a_switch_moves_every_connection_though_the_old_primary_is_well() {
     view.primary.store(new, Ordering::SeqCst);
     view.switched.store(new, Ordering::SeqCst);
     until("the client moves", || who(&client).as_deref() == Ok("new"));
-    // Silence of half the time that is allowed would have been found out later.
+    // Noticing it by the server's silence would have taken longer.
     assert!(since.elapsed() < Duration::from_secs(4), "{:?}", since.elapsed());
     let error = waiting.wait().unwrap_err();
     assert!(error.message().contains("the primary of the service shop is now"), "{error}");
@@ -226,7 +227,7 @@ fn a_wait_for_a_dead_primary_ends_with_the_switch() {
     let new = primary("new");
     let silent = serve_all(|_| Some(Vec::new()));
     let view = View::of(silent);
-    // Long enough for a test that has to wait for the time to be noticed.
+    // The connect timeout is so long that a wait until its end would be noticed.
     let config = config(&[view.serve()]).connect_timeout(Duration::from_secs(50));
     let client = Client::open_with(config).unwrap();
     until("it was asked, and is listened to", || view.asked() > 1);
@@ -248,7 +249,7 @@ fn a_server_that_has_become_a_replica_is_left() {
     assert_eq!(client.set("k", "v").wait(), Ok(()));
     demoted.store(1, Ordering::SeqCst);
     view.primary.store(new, Ordering::SeqCst);
-    // Nothing was executed, so it goes to the new primary, and its caller need not know.
+    // The command was not executed, so it is sent to the new primary, without an error for its caller.
     assert_eq!(client.set("k", "v").wait(), Ok(()));
     assert_eq!(who(&client).as_deref(), Ok("new"));
 }
@@ -268,12 +269,12 @@ fn sentinels_that_others_name_are_asked_too() {
     let only = serve_all(move |words| if answered_gone() { None } else { Some(named.answer(words)) });
     let client = Client::connect_with(config(&[only])).unwrap();
     old.store(1, Ordering::SeqCst);
-    // The server and the only Sentinel that the configuration names hang up from now on.
+    // From now on the server and the only Sentinel that the configuration names hang up.
     until("the client moves", || who(&client).as_deref() == Ok("new"));
     assert!(learned.asked() > 0);
 }
 
-/// A replica that keeps up, and answers a GET with its name, or turns it away with this.
+/// Starts a replica that keeps up, and answers a GET with its name, or refuses it with this error.
 fn replica(name: &'static str, refusal: Option<&'static str>) -> u16 {
     serve(move |words| match (words[0].as_str(), refusal) {
         ("ROLE", _) => Some([b"*5\r\n", &strings(&["slave", "h", "1", "connected"])[4..], b":7\r\n"].concat()),
@@ -316,7 +317,7 @@ fn reads_that_a_replica_refuses_are_answered_by_the_primary() {
     for _ in 0..50 {
         assert_eq!(client.get::<String>("k").wait().as_deref(), Ok("primary"));
     }
-    // A reply with a client that was dropped is answered as well.
+    // A reply is answered even if its client was dropped.
     let reply = client.get::<String>("k");
     drop(client);
     assert_eq!(reply.wait().as_deref(), Ok("primary"));

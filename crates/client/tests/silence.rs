@@ -1,4 +1,4 @@
-//! Servers that misbehave: silent, late, talkative, gone. No caller hangs, and each is told the known facts.
+//! Servers that misbehave: silent, late, talkative, gone. No caller hangs, and each gets an error with the known facts.
 
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,7 +33,7 @@ fn a_late_reply_goes_to_no_other_caller() {
     let receiver = Mutex::new(receiver);
     let port = serve(move |words| {
         if words[1] == "slow" {
-            // The answer comes when the client has given up, however long that takes.
+            // The answer is sent when the client has given up, however long that takes.
             receiver.lock().unwrap().recv().unwrap();
         }
         echo(words)
@@ -69,7 +69,7 @@ fn a_server_that_accepts_and_says_nothing_fails_the_connection() {
 #[test]
 fn a_full_queue_fails_or_waits() {
     let port = serve(|words| if words[0] == "SET" { Some(Vec::new()) } else { echo(words) });
-    // Nine fit, with the bytes that are kept for each.
+    // Nine commands fit, with the bytes that are counted for each.
     let full = config(port).queue_bytes_max(11_000);
     let client = Client::connect_with(full.clone().queue_full(QueueFull::Fail)).unwrap();
     let value = "x".repeat(1000);
@@ -100,7 +100,7 @@ fn bytes_that_are_no_reply_end_the_connection_and_the_next_one_works() {
         assert_eq!((error.kind(), error.effect()), (ErrorKind::Disconnected, Effect::Unknown));
         assert_eq!(client.echo::<String>("fine").wait().unwrap(), "fine");
     }
-    // The first of two replies is the command's; the second belongs to no command, and nothing behind it is believed.
+    // The first of two replies is the command's; the second belongs to no command, and no byte behind it is trusted.
     let _ = client.echo::<String>("twice").wait();
     let answer = loop {
         match client.echo::<String>("fine").wait() {

@@ -110,7 +110,7 @@ fn a_scan_ends_after_an_error() {
     assert!(members.next().is_none());
 }
 
-/// A client of an engine, and one over TCP to the same.
+/// Returns a client of an engine, and one of the same engine over TCP.
 fn everywhere() -> [Client; 2] {
     let engine = Client::embedded();
     let address = engine.listen("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -123,7 +123,7 @@ fn connecting_subscribing_and_closing_let_the_runtime_go_on() {
     let [remote, engine] = everywhere();
     let info: String = remote.cmd("CLIENT").arg("INFO").send().wait().unwrap();
     let address = info.split("laddr=").nth(1).and_then(|rest| rest.split(' ').next()).unwrap().to_owned();
-    // One thread, so that a call that blocked it would block the task beside it too.
+    // The runtime has one thread, so that a call that blocked it would block the other task as well.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     runtime.block_on(async move {
         let client = Client::connect_async(&format!("redis://{address}")).await.unwrap();
@@ -137,7 +137,7 @@ fn connecting_subscribing_and_closing_let_the_runtime_go_on() {
         let job = client.blpop::<(String, String)>("jobs", Duration::ZERO);
         let closing = async { client.close_async(Duration::MAX).await };
         let pushing = async {
-            // It has left before the connection is closed, or it would not be answered.
+            // The blocking command must have left before the connection is closed, or it would not be answered.
             while engine.cmd("INFO").arg("clients").send::<String>().await.unwrap().contains("blocked_clients:0") {}
             tokio::task::yield_now().await;
             engine.rpush("jobs", "sweep").await

@@ -15,7 +15,7 @@ fn expiring(time: Duration) -> SetOptions {
     SetOptions::new().expiry(Expiry::After(time))
 }
 
-/// Clients of both ways in.
+/// Runs a check with a client in this process, and with one at the engine's address.
 fn both_ways(check: impl Fn(&Engine, &Client)) {
     let engine = Engine::new();
     check(&engine, &engine.client());
@@ -173,7 +173,7 @@ fn a_late_answer_comes_when_time_is_up() {
     engine.fault(Fault::delay(Duration::from_millis(400)).on("INCR"));
     let error = client.incr("a").wait().unwrap_err();
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Timeout, Effect::Unknown));
-    // It arrives whenever the machine has time for it.
+    // The command arrives at some later time, however busy the machine is.
     while engine.client().get::<Option<i64>>("a").wait().unwrap().is_none() {
         std::thread::yield_now();
     }
@@ -206,14 +206,14 @@ fn a_server_goes_down_and_comes_up_again() {
     engine.up();
     match waiting.wait() {
         Ok(value) => assert_eq!(value, 1),
-        // It had left before the client noticed that the connection is broken.
+        // The command had left before the client noticed that the connection is broken.
         Err(error) => assert_eq!(error.kind(), ErrorKind::Disconnected),
     }
     until_served(&client);
 }
 
-/// Asks until a request is served. Requests that leave before the client has noticed that its connection is broken are lost;
-/// later ones are served.
+/// Sends requests until one is served. Requests that leave before the client has noticed that its connection is broken are
+/// lost; later ones are served.
 fn until_served(client: &Client) {
     loop {
         match client.get::<i64>("a").wait() {

@@ -1,6 +1,6 @@
-//! Threads of dropped values: none is left, however silent the server is.
+//! The threads and sockets of dropped clients: none is left, however silent the server is.
 //!
-//! Counted in a process of its own, where no other test has any.
+//! They are counted in a process of its own, in which no other test has any.
 
 use std::future::{Future, poll_fn};
 use std::process::Command;
@@ -13,10 +13,10 @@ use crate::scripted::{config, echo, serve, until};
 use sleeve::Client;
 use sleeve::prelude::*;
 
-/// Makes this process the one that counts.
+/// The variable that makes this process the one that counts.
 const COUNTING: &str = "SLEEVE_TEST_COUNTING_THREADS";
 
-/// How many threads the client has in this process; but the one for callbacks stays for the next client.
+/// Returns the number of the client's threads in this process, without the callback thread, which stays for the next client.
 fn threads() -> usize {
     thread_names().len()
 }
@@ -27,25 +27,25 @@ fn thread_names() -> Vec<String> {
     names.filter(|name| name.starts_with("sleeve-") && !name.starts_with("sleeve-callback")).collect()
 }
 
-/// Returns the number of this process's open descriptors, and how many of them are sockets.
+/// Returns the number of this process's open descriptors, and the number of sockets among them.
 fn descriptors() -> (usize, usize) {
     let files = std::fs::read_dir("/proc/self/fd").unwrap();
     let targets: Vec<_> = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok()).collect();
     (targets.len(), targets.iter().filter(|target| target.to_string_lossy().starts_with("socket:")).count())
 }
 
-/// Sockets that this process has open.
+/// Returns the number of this process's open sockets.
 fn sockets() -> usize {
     descriptors().1
 }
 
-/// Whether this is the process that counts; if not, it is started, and has done so when this returns.
+/// Returns whether this process is the one that counts. If not, that process is started, and has ended when this returns.
 fn is_counting(test: &str) -> bool {
     if std::env::var_os(COUNTING).is_some() {
         return true;
     }
     let program = std::env::current_exe().unwrap();
-    // It has both ends of each connection, which are more than the ordinary limit of a process.
+    // The counting process has both ends of each connection, more descriptors than the usual limit.
     let status = Command::new("sh")
         .args(["-c", r#"ulimit -n 4096 && exec "$0" "$@""#])
         .arg(program)
@@ -65,16 +65,16 @@ fn nothing_is_left_of_dropped_clients() {
     let port = serve(|_| Some(Vec::new()));
     let told: Arc<Mutex<Vec<String>>> = Arc::default();
     let once = serve_once(Arc::clone(&told));
-    // Only the two listeners.
+    // Only the two listeners are open.
     let before = sockets();
     a_client_of_a_silent_server(port);
     a_subscription_whose_change_is_under_way(once, &told);
     until("no thread is left", || threads() == 0);
-    // Each server's end of a connection is closed when it has seen that ours is.
+    // The server closes its end of each connection when it has noticed that the client's is closed.
     until("no socket is left", || sockets() <= before);
 }
 
-/// Commands are on their way, one waits, one was forgotten, a lease is out; all are dropped unanswered.
+/// Drops a client with unanswered calls: commands in flight, a command that waits, a forgotten one, and a lease.
 fn a_client_of_a_silent_server(port: u16) {
     let before = sockets();
     let config = config(port).silence_max(Some(Duration::from_millis(500)));
@@ -107,7 +107,7 @@ fn waiting_in_async_code_takes_no_thread() {
     if !is_counting("threads::waiting_in_async_code_takes_no_thread") {
         return;
     }
-    // The connections that the kernel has made are not accepted.
+    // The listener does not accept the connections that the kernel has made.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let unheard = config(listener.local_addr().unwrap().port()).connect_timeout(Duration::MAX);
     let is_under_way = |future: std::pin::Pin<&mut dyn Future<Output = bool>>| {
@@ -131,7 +131,7 @@ fn waiting_in_async_code_takes_no_thread() {
     until("nothing is left", || threads() == 0);
 }
 
-/// How often the reactor's thread has slept.
+/// Returns the number of times that the reactor's thread has slept.
 fn sleeps() -> u64 {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path());
     let is_reactor = |task: &std::path::PathBuf| std::fs::read_to_string(task.join("comm")).unwrap() == "sleeve-io\n";
@@ -154,7 +154,7 @@ fn a_lone_caller_reads_its_replies_and_wakes_no_other_thread() {
     assert!(slept < 300, "the reactor slept {slept} times while a thread made a thousand calls");
 }
 
-/// Commands that wait at the same time.
+/// The number of commands that wait at the same time.
 #[cfg(feature = "embedded")]
 const WAITING: usize = 1000;
 
@@ -166,7 +166,7 @@ fn commands_that_wait_share_a_thread_and_cost_a_descriptor_each() {
     }
     let engine = Client::embedded();
     let address = engine.listen("127.0.0.1:0".parse().unwrap()).unwrap();
-    // By a name, so that it is looked up for each of them.
+    // The client connects by a host name, so that each connection looks it up.
     let client = Client::connect(&format!("redis://localhost:{}", address.port())).unwrap();
     let (before, before_sockets) = descriptors();
     let jobs: Vec<_> = (0..WAITING).map(|_| client.blpop::<(String, usize)>("jobs", Duration::ZERO)).collect();

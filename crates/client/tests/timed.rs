@@ -1,4 +1,4 @@
-//! Calls with replies that tell how long they took: each part where it was spent.
+//! Calls with replies that report their times: each part counts where it was spent.
 
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
@@ -11,13 +11,13 @@ use sleeve::{Client, Effect, ErrorKind, Timing};
 use crate::nodes::{Nodes, always, error};
 use crate::scripted::{config, echo, greet, serve, serve_all, until};
 
-/// How long something takes at least that is to be seen.
+/// The least length of a wait that a test has to see.
 const LONG: Duration = Duration::from_millis(30);
 
 /// The least of that time that must be measured: a scheduler and a clock may take a part of it.
 const LEAST: Duration = Duration::from_millis(25);
 
-/// The parts, none of which is missing.
+/// Returns the parts of the time, all of which must be known.
 fn parts(timing: Timing) -> [Duration; 3] {
     let parts = [timing.queued, timing.travelled, timing.ready].map(|part| part.expect("it is known"));
     assert!(parts.iter().sum::<Duration>() + timing.decoded <= timing.total, "{timing:?}");
@@ -26,7 +26,7 @@ fn parts(timing: Timing) -> [Duration; 3] {
 
 #[test]
 fn each_part_is_where_the_time_was_spent() {
-    // Its connection takes long, and then the first answer.
+    // The connection takes long, and so does the first answer.
     let port = serve_all(|words| {
         if words[0] == "HELLO" || words.get(1).is_some_and(|word| word == "slow") {
             thread::sleep(LONG);
@@ -64,7 +64,7 @@ fn only_calls_within_timed_are_timed() {
     assert_eq!(value, Ok(500));
     parts(timing);
     assert!(others.into_iter().enumerate().all(|(number, reply)| reply.wait() == Ok(number as u32)));
-    // Of another handle's call only the whole is known.
+    // For a call of another handle only the total is known.
     let (value, timing) = client.timed(|_| client.echo::<u32>(1)).wait();
     assert_eq!((value, timing.queued, timing.travelled, timing.ready), (Ok(1), None, None, None));
     assert!(!timing.total.is_zero() && !timing.to_string().contains("queued"));

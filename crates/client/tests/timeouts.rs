@@ -1,5 +1,5 @@
-//! The message of a timeout: the command, the endpoint, the event that the command waited for and why it did not come; never
-//! an argument.
+//! The message of a timeout: the command, the endpoint, the event that the command waited for and the reason why it did not
+//! happen; never an argument.
 
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use sleeve::{Client, Config, Effect, Endpoint, Error, ErrorKind};
 
 const LIMIT: Duration = Duration::from_millis(100);
 
-/// Whether it is a timeout, says all of these, and no secret.
+/// Asserts that an error is a timeout, contains all of these parts, and no secret.
 fn says(error: &Error, effect: Effect, parts: &[&str]) {
     assert_eq!((error.kind(), error.effect()), (ErrorKind::Timeout, effect), "{error}");
     for part in parts {
@@ -19,7 +19,7 @@ fn says(error: &Error, effect: Effect, parts: &[&str]) {
     assert!(!error.message().contains("secret"), "{error}");
 }
 
-/// A server that greets and then says nothing.
+/// Starts a server that greets and then sends nothing.
 fn silent() -> u16 {
     serve(|_| Some(Vec::new()))
 }
@@ -54,7 +54,7 @@ fn a_sent_command_that_times_out_waited_for_its_reply() {
 
 #[test]
 fn a_caller_after_timed_out_ones_times_out_in_time() {
-    // The client takes the server for living for a long time.
+    // With this setting the client takes the silent server for alive for a long time.
     let config = config(silent()).command_timeout(Some(LIMIT)).silence_max(Some(Duration::from_secs(600)));
     let client = Client::connect_with(config).unwrap();
     for _ in 0..3 {
@@ -91,7 +91,7 @@ fn an_unsent_command_says_why_there_was_no_connection() {
         let config = Config::new(endpoint).command_timeout(Some(LIMIT)).backoff(LIMIT / 100, LIMIT / 10);
         let client = Client::open_with(config.clone()).unwrap();
         let mut error = client.incr("secret").wait().unwrap_err();
-        // A busy machine may not have tried for the first time yet.
+        // On a busy machine the first attempt may not have been made yet.
         until("the cause is known", || {
             error = client.incr("secret").wait().unwrap_err();
             error.message().contains(cause)
@@ -124,7 +124,7 @@ fn a_queue_that_stays_full_is_named_with_the_command() {
 
 #[test]
 fn a_partly_answered_transaction_times_out_in_time() {
-    // The greeting selects the database at home; SELECT of another is answered, and the command behind it is not.
+    // The greeting selects the configured database; SELECT of another one is answered, and the command behind it is not.
     let port = serve(|_| Some(Vec::new()));
     let client = Client::connect_with(config(port).command_timeout(Some(LIMIT))).unwrap();
     let since = Instant::now();

@@ -15,13 +15,13 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 use crate::scripted::{config, serve, until};
 
-/// An event: its text with its fields, how grave it is, and the thread that has told it.
+/// An event: its text with its fields, its level, and the thread that has reported it.
 type Told = (String, Level, ThreadId);
 
-/// The events in this process about the test below.
+/// The events of the test below, among those of this process.
 static TOLD: Mutex<Vec<Told>> = Mutex::new(Vec::new());
 
-/// The words that it is known by: the rest is other tests'.
+/// The words by which these events are recognized; all others belong to other tests.
 static MARKS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 struct Collector;

@@ -1,4 +1,4 @@
-//! Rust values out and back again, and the conversions of replies before the caller sees them.
+//! Rust values sent and read back, and the conversions of replies before the caller gets them.
 #![cfg(feature = "embedded")]
 
 use std::collections::VecDeque;

@@ -1,5 +1,5 @@
-//! Everything at once: a server that stops and comes back again and again while callers and tasks go on asking, some of
-//! them with wakers that panic, and clients and subscriptions come and go. Everyone is told something in time.
+//! All troubles at once: a server that stops and continues again and again while callers and tasks go on sending, some of
+//! them with wakers that panic, and clients and subscriptions begin and end. Every caller gets a result in time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,26 +13,26 @@ use sleeve::{Client, ErrorKind};
 use crate::endless::stoppable;
 use crate::scripted::{config, until};
 
-/// The longest time that a caller may go without a result: the longest of the times below, on a machine that is very busy.
+/// The longest time that a caller may wait for a result: the longest of the times below, on a very busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Panicking;
 
 impl Wake for Panicking {
     fn wake(self: Arc<Self>) {
-        // As a panic, but without the hook's message for each of thousands.
+        // This is as a panic, but without the hook's message for each of thousands.
         std::panic::resume_unwind(Box::new("on purpose"));
     }
 }
 
-/// Asks, waits, forgets, drops and leaves wakers behind until it is over; counts how often it was answered.
+/// Makes calls that it waits for, forgets, drops, or leaves a waker with, until the test ends; counts the answers.
 fn ask(client: &Client, ended: &AtomicBool, answered: &AtomicUsize) {
     let waker = Waker::from(Arc::new(Panicking));
     while !ended.load(Ordering::Relaxed) {
         client.echo::<String>("x").forget();
         drop(client.echo::<String>("x"));
         let mut left_behind = client.echo::<String>("x");
-        // A first look may wake at once, to come again.
+        // The first poll may wake its task at once, to be polled again.
         let look = || std::pin::pin!(&mut left_behind).poll(&mut Context::from_waker(&waker)).is_ready();
         _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(look));
         let since = Instant::now();
@@ -72,13 +72,13 @@ fn a_server_that_stops_again_and_again_leaves_no_call_unanswered() {
     for stop in 0..stops {
         let before = lost.load(Ordering::SeqCst);
         stopped.store(true, Ordering::SeqCst);
-        // A client that comes while nothing is answered, and goes with something on its way.
+        // This client begins while the server is stopped, and ends with a request in flight.
         let another = Client::open_with(config.clone()).unwrap();
         another.echo::<String>("x").forget();
         if stop % 2 == 0 {
             until("connections are given up", || lost.load(Ordering::SeqCst) > before + 1);
         } else {
-            // It goes on before the client doubts that it will, and owes the answers to all requests of that time.
+            // The server continues before the client suspects it, and owes the answers to all requests of that time.
             client.echo::<String>("x").wait_for(Duration::from_millis(100)).unwrap_err();
         }
         drop(another);

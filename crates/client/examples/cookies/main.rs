@@ -1,9 +1,4 @@
-//! A shop's login cookies, updated one command at a time and in one piece: how much a way there and back costs.
-//!
-//! ```text
-//! cargo run --release --features embedded --example cookies                       # an engine in this process
-//! cargo run --release --features embedded --example cookies redis://localhost/9   # a server
-//! ```
+//! A shop's login cookies, updated one command at a time and in one piece: a measurement of the cost of round trips.
 
 mod sessions;
 
@@ -13,7 +8,7 @@ use sessions::{check_token, clean_sessions, update_token, update_token_pipeline}
 use sleeve::prelude::*;
 use sleeve::{Client, Error};
 
-/// How long each of the two ways is measured.
+/// The time for which each of the two ways is measured.
 const DURATION: Duration = Duration::from_secs(1);
 
 type Update = fn(&Client, &str, &str, Option<&str>, f64) -> Result<(), Error>;

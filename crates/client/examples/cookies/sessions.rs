@@ -1,12 +1,13 @@
-//! Login cookies of a shop: the users that are logged in, when each was last seen, and the items that each has looked at.
+//! Login cookies of a shop: the users that are logged in, the time when each was last seen, and the items that each has
+//! looked at.
 //!
-//! The hash `login:` has each token's user, the sorted set `recent:` when it was last used, `viewed:TOKEN` which 25 items it
-//! viewed last, and `viewed:` counts views, so that the most viewed stands first.
+//! The hash `login:` has each token's user, the sorted set `recent:` the time of its last use, `viewed:TOKEN` the 25 items
+//! that it viewed last, and `viewed:` counts views, so that the most viewed item stands first.
 
 use sleeve::prelude::*;
 use sleeve::{Client, Error, RankRange};
 
-/// How many items are remembered of each visitor.
+/// The number of items that are remembered for each visitor.
 pub const VIEWED_MAX: i64 = 25;
 
 /// Returns the user of a token.
@@ -14,7 +15,7 @@ pub fn check_token(client: &Client, token: &str) -> Result<Option<String>, Error
     client.hget("login:", token).wait()
 }
 
-/// Notes that a user looked at a page, of an item perhaps: each command waits for the one before. `now` is in seconds.
+/// Notes that a user viewed a page, which may be about an item: each command waits for the one before. `now` is in seconds.
 pub fn update_token(client: &Client, token: &str, user: &str, item: Option<&str>, now: f64) -> Result<(), Error> {
     client.hset("login:", (token, user)).wait()?;
     client.zadd("recent:", (now, token)).wait()?;
@@ -49,7 +50,7 @@ pub fn update_token_pipeline(
     views.map_or(Ok(()), |views| views.wait().map(|_| ()))
 }
 
-/// Forgets all but the `limit` tokens that were used last, and their views. Returns how many were forgotten.
+/// Forgets all but the `limit` tokens that were used last, with their views. Returns the number of forgotten tokens.
 pub fn clean_sessions(client: &Client, limit: i64) -> Result<usize, Error> {
     let tokens: Vec<String> = client.zrange("recent:", RankRange::by_rank(0, -(limit + 1))).wait()?;
     if tokens.is_empty() {

@@ -1,8 +1,4 @@
-//! Counts the first words of the lines of all files in a folder. Kill it whenever you like, and start it again.
-//!
-//! ```text
-//! cargo run --example logs redis://localhost/9 /var/log/shop
-//! ```
+//! Counts the first words of the lines of all files in a folder. It may be killed at any time, and started again.
 
 mod progress;
 

@@ -1,7 +1,7 @@
 //! Log files that are counted line by line, with the progress kept beside the counters.
 //!
-//! The file and the place in it up to which it is counted are written in the same transaction as the counts. So whenever the
-//! program is killed, it goes on where its counters stand: no line is lost and none is counted twice.
+//! The name of the file and the offset up to which it is counted are written in the same transaction as the counts. So if the
+//! program is killed at any time, it continues where its counters stand: no line is lost and none is counted twice.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,14 +11,14 @@ use std::path::Path;
 use sleeve::prelude::*;
 use sleeve::{Client, Error};
 
-/// Lines that are counted in one transaction.
+/// The number of lines that are counted in one transaction.
 pub const LINES_MAX: usize = 100;
 
 /// The hash with the progress: `file`, and `offset` in bytes.
 const PROGRESS: &str = "progress";
 
-/// Counts the lines of the files in a folder, in the order of their names, from where it stopped the last time. A line counts
-/// for its first word. `step` is called after each transaction.
+/// Counts the lines of the files in a folder, in the order of their names, from the place where the last run stopped. A line
+/// counts for its first word. `step` is called after each transaction.
 pub fn process_logs(client: &Client, folder: &Path, mut step: impl FnMut()) -> Result<(), Box<dyn std::error::Error>> {
     let mut progress = client.hmget::<Vec<Option<String>>>(PROGRESS, ["file", "offset"]).wait()?.into_iter().flatten();
     let (last, reached) = (progress.next().unwrap_or_default(), progress.next().unwrap_or_default());
@@ -46,7 +46,7 @@ fn names(folder: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Reads some lines: how many bytes they are, and how often each counter was met.
+/// Reads some lines. Returns their length in bytes, and the number of occurrences for each counter.
 fn count(file: &mut impl BufRead) -> io::Result<(u64, BTreeMap<String, i64>)> {
     let (mut length, mut counts, mut line) = (0, BTreeMap::new(), String::new());
     for _ in 0..LINES_MAX {
@@ -59,7 +59,7 @@ fn count(file: &mut impl BufRead) -> io::Result<(u64, BTreeMap<String, i64>)> {
     Ok((length, counts))
 }
 
-/// Adds to the counters and says how far they reach, as one.
+/// Adds to the counters and writes the progress, in one transaction.
 fn keep(client: &Client, name: &str, offset: u64, counts: BTreeMap<String, i64>) -> Result<(), Error> {
     let transaction = client.transaction();
     for (counter, by) in counts {

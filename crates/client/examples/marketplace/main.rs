@@ -1,10 +1,4 @@
-//! 64 buyers fight over the items that 8 sellers put on the market, and in the end nothing is lost and nothing is there
-//! twice.
-//!
-//! ```text
-//! cargo run --features embedded --example marketplace                       # an engine in this process
-//! cargo run --features embedded --example marketplace redis://localhost/9   # a server
-//! ```
+//! 64 buyers compete for the items that 8 sellers put on the market; at the end no item is lost and none exists twice.
 
 mod market;
 
@@ -48,7 +42,7 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// Buys offers until there are none, or no money is left. Returns how many items.
+/// Buys offers until there are none, or no money is left. Returns the number of bought items.
 fn shopping(client: &Client, buyer: &str) -> Result<usize, Error> {
     let mut bought = 0;
     loop {

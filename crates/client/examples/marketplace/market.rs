@@ -1,24 +1,24 @@
-//! A marketplace: players sell items to each other, and nothing is ever sold twice or paid for in vain.
+//! A marketplace: players sell items to each other, and no item is ever sold twice or paid for in vain.
 //!
 //! A player's items are the set `inventory:NAME`, the money is the field `funds` of the hash `users:NAME`, and the offers are
-//! the sorted set `market:`, with `ITEM.SELLER` at its price. Each step watches the keys by which it decides, so a faster
-//! player makes the others look again.
+//! the sorted set `market:`, with `ITEM.SELLER` at its price. Each step watches the keys by which it decides, so that it is
+//! repeated if another player was faster.
 
 use sleeve::prelude::*;
 use sleeve::{Client, Error, RankRange};
 
-/// How a purchase ended.
+/// The outcome of a purchase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purchase {
-    /// The item is the buyer's now.
+    /// The item now belongs to the buyer.
     Done,
-    /// It is not on offer, or no longer at the price that the buyer has seen.
+    /// The item is not on offer, or no longer at the price that the buyer has seen.
     Gone,
-    /// The buyer has not enough money.
+    /// The buyer does not have enough money.
     TooExpensive,
 }
 
-/// Makes a player.
+/// Creates a player.
 pub fn enrol(client: &Client, name: &str, funds: i64, items: &[&str]) -> Result<(), Error> {
     client.hset(format!("users:{name}"), [("name", name.to_owned()), ("funds", funds.to_string())]).wait()?;
     if !items.is_empty() {
@@ -27,7 +27,7 @@ pub fn enrol(client: &Client, name: &str, funds: i64, items: &[&str]) -> Result<
     Ok(())
 }
 
-/// Puts an item on the market. False when the seller does not have it.
+/// Puts an item on the market. Returns false if the seller does not have it.
 pub fn list_item(client: &Client, seller: &str, item: &str, price: i64) -> Result<bool, Error> {
     let inventory = format!("inventory:{seller}");
     client.watch(&inventory, |lease, transaction| {
@@ -45,7 +45,7 @@ pub fn purchase_item(client: &Client, buyer: &str, item: &str, seller: &str, pri
     let offer = format!("{item}.{seller}");
     let (buyer_key, seller_key) = (format!("users:{buyer}"), format!("users:{seller}"));
     client.watch(["market:", &buyer_key], |lease, transaction| {
-        // Both questions are on their way before the first is answered.
+        // Both requests are in flight before the first is answered.
         let asked = lease.zscore("market:", &offer);
         let funds = lease.hget::<i64>(&buyer_key, "funds");
         if asked.wait()? != Some(price as f64) {

@@ -1,4 +1,4 @@
-//! One of several callers: makes calls of every kind over every handle, leaves each reply in one of the ways there are, and
+//! One of several callers: makes calls of every kind over every handle, leaves each reply in one of the possible ways, and
 //! checks the answers that it gets.
 
 use std::fmt::{self, Debug, Display};
@@ -14,31 +14,32 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::moody::{Dice, TAGS, value_of};
 
-/// Replies that a caller keeps for later.
+/// The largest number of replies that a caller keeps for later.
 const KEPT_MAX: usize = 50;
 
-/// A text that does not leave, or come, in one piece.
+/// The length of a text that neither leaves nor arrives in one piece.
 const LONG: usize = 300_000;
 
-/// The key of a call.
+/// Returns the key of a call.
 pub fn key_of(own: u64) -> String {
     format!("{}{own}", TAGS[own as usize % TAGS.len()].0)
 }
 
-/// The fates of calls.
+/// The number of calls with each fate.
 #[derive(Default)]
 pub struct Tally {
     answered: AtomicU64,
-    /// Dropped, forgotten, or let go while they were waited for.
+    /// The number of calls that were dropped, forgotten, or let go while they were waited for.
     let_go: AtomicU64,
-    /// Out of time while they waited for a connection, for room, for their turn, and for their reply.
+    /// The number of calls that timed out while they waited for a connection; below it those that waited for room, for their
+    /// turn, and for their reply.
     connecting: AtomicU64,
     queued: AtomicU64,
     sending: AtomicU64,
     answering: AtomicU64,
     lost: AtomicU64,
     refused: AtomicU64,
-    /// Another's answer.
+    /// The number of calls that got the answer of another.
     pub wrong: AtomicU64,
 }
 
@@ -72,7 +73,7 @@ impl Tally {
         });
     }
 
-    /// Whether calls have ended in all of these ways.
+    /// Returns whether calls have ended in all of these ways.
     pub fn has_all(&self) -> bool {
         let ways = [&self.answered, &self.let_go, &self.connecting, &self.sending, &self.answering, &self.lost];
         ways.iter().all(|count| count.load(Ordering::SeqCst) > 0)
@@ -102,13 +103,13 @@ pub struct Caller {
     client: Client,
     coalescing: Coalescing,
     priority: Priority,
-    /// Over one server alone.
+    /// The handle of the near cache; only for a single server.
     cached: Option<Cached>,
     lanes: Option<Lanes>,
     ways: Ways,
 }
 
-/// How replies are left.
+/// The choice of the way in which a reply is left.
 struct Ways {
     dice: Dice,
     runtime: Runtime,
@@ -162,7 +163,7 @@ impl Caller {
     }
 }
 
-/// One call by itself.
+/// Makes one call by itself.
 fn ask(asker: &(impl StringCommands + HashCommands + BlockingCommands), own: u64, ways: &mut Ways) {
     let key = key_of(own);
     match ways.dice.roll(14) {
@@ -184,7 +185,7 @@ fn ask(asker: &(impl StringCommands + HashCommands + BlockingCommands), own: u64
         7 if ways.dice.roll(4) == 0 => {
             ways.leave(asker.blpop(&key, Duration::ZERO), (key.clone(), key));
         }
-        // Keys that other callers ask for as well.
+        // Other callers ask for these keys as well.
         8..11 => {
             let key = key_of(own % 64);
             ways.leave(asker.get(&key), key);
@@ -193,7 +194,7 @@ fn ask(asker: &(impl StringCommands + HashCommands + BlockingCommands), own: u64
     }
 }
 
-/// Several calls that leave together.
+/// Makes several calls that leave together.
 fn together(client: &Client, own: u64, ways: &mut Ways) {
     let key = key_of(own);
     if ways.dice.roll(2) == 0 {
@@ -214,7 +215,7 @@ fn together(client: &Client, own: u64, ways: &mut Ways) {
 }
 
 impl Ways {
-    /// Leaves a reply in one of the ways there are.
+    /// Leaves a reply in one of the possible ways.
     fn leave<T: FromReply + PartialEq + Debug + Send + 'static>(&mut self, reply: Reply<T>, own: T) {
         let result = match self.dice.roll(9) {
             0 => {
@@ -231,7 +232,7 @@ impl Ways {
                 let mut look = || future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
                 match (look(), self.dice.roll(2)) {
                     (Poll::Ready(result), _) => result,
-                    // A future that is dropped while it waits.
+                    // The future is dropped while it waits.
                     (Poll::Pending, 0) => return Tally::count(&self.tally.let_go),
                     (Poll::Pending, _) => match look() {
                         Poll::Ready(result) => result,

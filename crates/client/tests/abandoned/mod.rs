@@ -1,5 +1,5 @@
-//! Calls that are cancelled, dropped, forgotten or out of time, in every phase: no caller gets another's answer, no write is
-//! executed twice, and nothing is left of them at the end.
+//! Calls that are cancelled, dropped, forgotten or timed out, in every phase: no caller gets the answer of another, no write
+//! is executed twice, and nothing is left of them at the end.
 
 mod calls;
 mod moody;
@@ -16,10 +16,10 @@ use crate::scripted::{config, echo, serve, until};
 use calls::{Caller, Tally, key_of};
 use moody::Moody;
 
-/// Callers at the same time.
+/// The number of callers at the same time.
 const CALLERS: u64 = 4;
 
-/// Makes calls that go at once where they can go, over this many servers, and checks their fates.
+/// Lets several callers make calls over this many servers, and checks the fates of the calls.
 fn nobody_hears_anothers_answer(nodes: usize) {
     let calls: u64 = std::env::var("SLEEVE_SOAK_COUNT").map_or(20_000, |count| count.parse().unwrap());
     let seed = std::env::var("SLEEVE_SEED").map_or(1, |seed| seed.parse().unwrap());

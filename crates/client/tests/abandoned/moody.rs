@@ -1,6 +1,6 @@
-//! Servers in every mood there is: they answer late, in pieces, in part or not at all, turn requests away or send them
-//! elsewhere, and hang up amid a request or a reply. Their answer is the key or the field that they were asked for, so that
-//! it shows to which caller it belongs.
+//! Servers with every kind of fault: they answer late, in pieces, in part or not at all, refuse requests or redirect them,
+//! and hang up amid a request or a reply. Each answer is the key or the field that was asked for, so that it shows to which
+//! caller it belongs.
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -17,7 +17,7 @@ use crate::scripted::{Requests, config, greet};
 /// The prefixes of keys, and the slots that they decide; in the order of the slots.
 pub const TAGS: [(&str, u16); 3] = [("{b}", 3300), ("{bar}", 5061), ("{foo}", 12182)];
 
-/// The first slot of those that move together with each of these, and the one behind all.
+/// The first slots of the ranges that move, each with one of these prefixes, and the end of the last range.
 const BORDERS: [u16; 4] = [0, 4000, 8000, 16384];
 
 /// Random numbers from a seed (splitmix64, Steele and others 2014).
@@ -32,7 +32,7 @@ impl Dice {
     }
 }
 
-/// Returns the value of a key: the key itself, and behind a colon in it stands how much longer the text is.
+/// Returns the value of a key: the key itself, made longer by the number behind a colon in it.
 pub fn value_of(key: &str) -> String {
     let length: usize = key.split_once(':').map_or(0, |(_, length)| length.parse().unwrap());
     format!("{key}{}", ".".repeat(length))
@@ -43,24 +43,24 @@ pub struct Moody {
     ports: Vec<OnceLock<u16>>,
     /// The owner of each tag's keys.
     owners: [AtomicUsize; TAGS.len()],
-    /// Requests that have come.
+    /// The number of requests that have arrived.
     seen: AtomicU64,
-    /// How many more greetings are refused.
+    /// The number of further greetings that are refused.
     refusals: AtomicU64,
-    /// True if only regular events happen from now on.
+    /// True if no further faults happen.
     is_calm: AtomicBool,
-    /// Which counters were counted up.
+    /// For each counter, whether it was incremented.
     counted: Vec<AtomicBool>,
-    /// Counters that were counted up twice.
+    /// The number of counters that were incremented twice.
     pub doubled: AtomicU64,
-    /// Times at which it hung up amid a request, and amid a reply; requests that were sent elsewhere.
+    /// The number of times that the server hung up amid a request; below it amid a reply, and the number of redirects.
     pub cut_requests: AtomicU64,
     pub cut_replies: AtomicU64,
     pub redirected: AtomicU64,
 }
 
 impl Moody {
-    /// So many servers, for so many calls.
+    /// Starts this many servers, for this many calls.
     pub fn start(nodes: usize, calls: u64) -> Arc<Self> {
         let (owners, seen, refusals, is_calm, doubled) = Default::default();
         let (cut_requests, cut_replies, redirected) = Default::default();
@@ -80,7 +80,7 @@ impl Moody {
         });
         for (node, port) in moody.ports.iter().enumerate() {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-            // So that a long request does not leave in one piece.
+            // With a small buffer, a long request does not leave in one piece.
             set_socket_recv_buffer_size(&listener, 4096).unwrap();
             port.set(listener.local_addr().unwrap().port()).unwrap();
             let moody = Arc::clone(&moody);
@@ -101,7 +101,7 @@ impl Moody {
         *self.ports[node].get().unwrap()
     }
 
-    /// How a client is told of them, and comes back quickly.
+    /// Returns a configuration that names the servers, with short pauses between attempts.
     pub fn config(&self) -> Config {
         if self.ports.len() == 1 {
             return config(self.port(0));
@@ -110,17 +110,17 @@ impl Moody {
         Config::new(Endpoint::Cluster(seeds)).backoff(Duration::from_millis(1), Duration::from_millis(10))
     }
 
-    /// All is well from now on.
+    /// Ends all faults.
     pub fn calm(&self) {
         self.is_calm.store(true, Ordering::SeqCst);
     }
 
-    /// Whether something happens that happens once in so many times.
+    /// Returns whether a fault happens that occurs once in this many times.
     fn is_due(&self, dice: &mut Dice, times: u64) -> bool {
         dice.roll(times) == 0 && !self.is_calm.load(Ordering::Relaxed)
     }
 
-    /// The answer to CLUSTER SLOTS.
+    /// Returns the reply to CLUSTER SLOTS.
     fn slots(&self) -> Vec<u8> {
         let mut all = format!("*{}\r\n", TAGS.len());
         for (index, owner) in self.owners.iter().enumerate() {
@@ -131,7 +131,7 @@ impl Moody {
         all.into_bytes()
     }
 
-    /// Counts a counter up, which each caller does once.
+    /// Increments a counter, which each caller does once.
     fn count(&self, key: &str) {
         let number: usize = key.trim_start_matches(|letter: char| !letter.is_ascii_digit()).parse().unwrap();
         if self.counted[number].swap(true, Ordering::SeqCst) {
@@ -146,7 +146,7 @@ struct Connection {
     dice: Dice,
     is_tracking: bool,
     is_asking: bool,
-    /// The commands that a transaction has queued, and whether all of them were taken.
+    /// The commands that a transaction has queued, and whether all of them were accepted.
     transaction: Option<(Vec<Vec<String>>, bool)>,
 }
 
@@ -177,7 +177,7 @@ impl Connection {
         self.servers.is_due(&mut self.dice, times)
     }
 
-    /// Sends replies, at times in two pieces, and at times only the first of them. False when it is over.
+    /// Sends replies, at times in two pieces, and at times only the first of them. Returns false if the connection has ended.
     fn send(&mut self, stream: &mut TcpStream, replies: &[u8]) -> bool {
         if replies.is_empty() || !self.is_due(8) {
             return stream.write_all(replies).is_ok();
@@ -198,7 +198,7 @@ impl Connection {
         stream.write_all(second).is_ok()
     }
 
-    /// Returns the answer to a request, or nothing to hang up.
+    /// Returns the answer to a request; none to hang up.
     fn respond(&mut self, words: &[String]) -> Option<Vec<u8>> {
         let is_calm = self.servers.is_calm.load(Ordering::Relaxed);
         let refusals = &self.servers.refusals;
@@ -246,7 +246,7 @@ impl Connection {
         Some(b"+OK\r\n".to_vec())
     }
 
-    /// Executes a request, or queues it, or turns it away.
+    /// Executes a request, or queues it, or refuses it.
     fn take(&mut self, words: &[String]) -> Vec<u8> {
         if let Some(refusal) = self.elsewhere(words) {
             return self.refuse(&refusal);
@@ -269,7 +269,7 @@ impl Connection {
         format!("-{why}\r\n").into_bytes()
     }
 
-    /// Returns the redirect of a request to another node, if it does not stay here.
+    /// Returns the redirect of a request that belongs to another node.
     fn elsewhere(&mut self, words: &[String]) -> Option<String> {
         let is_asking = std::mem::take(&mut self.is_asking);
         let tag = TAGS.iter().position(|(tag, _)| words.get(1).is_some_and(|key| key.starts_with(tag)))?;
