@@ -12,7 +12,7 @@ use sleeve_tests::transcript::escape::escape;
 use sleeve_tests::unread::{Unread, ends};
 use sleeve_tests::{Connection, Kind, Server};
 
-/// A conversation: its name, its bytes, how many replies it gets, and whether the server hangs up after them.
+/// A conversation: its name, its bytes, the number of its replies, and whether the server closes the connection after them.
 struct Conversation {
     name: &'static str,
     bytes: Vec<u8>,
@@ -63,11 +63,12 @@ fn conversations() -> Vec<Conversation> {
 }
 
 impl Conversation {
-    /// Holds the conversation with the stream cut at these places.
+    /// Sends the conversation with the stream cut at these places, and returns the replies.
     fn hold(&self, line: &mut Line, cuts: &[usize]) -> io::Result<Vec<u8>> {
         let mut start = 0;
         for &cut in cuts.iter().chain([&self.bytes.len()]) {
-            // A server that has hung up already takes no more; the replies tell whether it was right to.
+            // If the server has closed the connection already, it takes no more bytes; the replies tell whether it was right
+            // to.
             if line.connection.send(&self.bytes[start..cut]).is_err() {
                 break;
             }
@@ -111,7 +112,7 @@ impl Conversation {
     }
 }
 
-/// A connection, its two ends, and a line to the kernel that knows them.
+/// A connection, its two ends, and a socket to the kernel that knows them.
 struct Line {
     connection: Connection,
     ends: (SocketAddrV4, SocketAddrV4),
@@ -125,7 +126,7 @@ impl Line {
         Line { connection, ends, unread: Unread::open().expect("the kernel tells what waits at a socket") }
     }
 
-    /// Waits until the server's end of the connection holds no unread bytes, or is gone.
+    /// Waits until the server's end of the connection holds no unread bytes, or is closed.
     fn wait_until_read(&self) -> io::Result<()> {
         while self.unread.bytes(self.ends.0, self.ends.1)? != 0 {
             std::thread::yield_now();

@@ -30,7 +30,7 @@ fn waiting(client: &Client) -> usize {
     line.expect("blocked_clients").trim().parse().expect("a number")
 }
 
-/// Looks until so many wait.
+/// Waits until so many clients are blocked.
 fn until_waiting(client: &Client, count: usize) {
     let deadline = Instant::now() + PATIENCE;
     while waiting(client) != count {
@@ -186,7 +186,7 @@ fn the_command_timeout_counts_on_top() {
     assert_eq!(client.blpop::<Popped>("no", Duration::from_millis(600)).wait(), Ok(None));
     client.rpush("jobs", "sweep").wait().unwrap();
     assert_eq!(endless.wait(), Ok(Some(("jobs".into(), "sweep".into()))));
-    // A server that does not answer in time is not waited for, even so. (CLIENT PAUSE holds BLPOP's own time up.)
+    // A call that has reached its timeout is not waited for, even on a lease. (CLIENT PAUSE delays BLPOP's own timeout.)
     let lease = client.lease().unwrap();
     lease.cmd("CLIENT").arg(("PAUSE", 4_000, "ALL")).send::<()>().wait().unwrap();
     let late = client.blpop::<Popped>("no", Duration::from_millis(50)).wait().unwrap_err();
@@ -252,7 +252,7 @@ fn a_restarted_server_serves_callers_that_still_wait() {
         server.kill();
         let error = lost.wait().unwrap_err();
         assert_eq!((error.kind(), error.effect()), (ErrorKind::Disconnected, Effect::Unknown));
-        // No client is there to take these; the first call waits for one, the second is given up.
+        // There is no client yet to take these calls; the first one waits for a client, the second is given up.
         let kept = client.blpop::<Popped>("jobs", FOR_EVER);
         drop(client.blpop::<Popped>("jobs", FOR_EVER));
         server.restart().unwrap();

@@ -14,7 +14,7 @@ use sleeve::{Client, CoalesceOptions, Coalescing, Db, Error, Reply, Value};
 use sleeve_tests::random::{Random, seed};
 use sleeve_tests::{Kind, Server, soak};
 
-/// The callers' databases; a twin's are so many further on.
+/// The number of the callers' databases; the twin's databases follow them.
 const DATABASES: u32 = 2;
 const TWIN: u32 = 8;
 
@@ -31,7 +31,7 @@ struct Call {
     database: u32,
     words: Vec<String>,
     fate: Fate,
-    /// The gathered calls are sent behind it.
+    /// True if the gathered calls are sent after this one.
     flushes: bool,
 }
 
@@ -317,7 +317,7 @@ fn it_is_invisible_on_sleeve() {
     is_invisible_on(Kind::Sleeve);
 }
 
-/// Executors with planted faults. Each does one call after the other, a window at a time.
+/// Executors with planted faults. Each makes one call after the other, a window at a time.
 mod faulty {
     use super::*;
 
@@ -448,7 +448,7 @@ fn callers_on_threads_see_one_order(client: &Client) {
     }
     sums.sort_unstable();
     assert!(sums.into_iter().eq(1..=(THREADS * EACH) as i64), "a sum was told twice");
-    // Each length says where its element is.
+    // Each length that a call returned tells the place of its element.
     let list: Vec<usize> = client.lrange("list", 0, -1).wait().expect("the list");
     places.sort_unstable();
     assert!(places.into_iter().eq((1..).zip(list)), "a length was another's");

@@ -269,7 +269,7 @@ macro_rules! everywhere {
 fn on_server(kind: sleeve_tests::Kind, family: fn(&Client) -> Result<(), Error>) {
     let server = sleeve_tests::Server::start(kind);
     family(&Client::connect(&server.url()).unwrap()).unwrap();
-    // The same in the other protocol, on an empty server.
+    // The same checks run in the other protocol, on an empty server.
     let client = Client::connect(&format!("{}?protocol=2", server.url())).unwrap();
     client.flushall().wait().unwrap();
     family(&client).unwrap();

@@ -106,7 +106,7 @@ fn a_slow_provider_holds_up_no_caller() {
     assert!(!reply.is_ready());
     release.send(()).unwrap();
     assert_eq!(reply.wait(), Ok(1));
-    // A provider that panics is one that has failed.
+    // A provider that panics counts as one that has failed.
     let broken = config(&server).credentials(|| -> Result<Credentials, std::io::Error> { panic!("on purpose") });
     let error = Client::connect_with(broken).unwrap_err();
     assert!(error.message().contains("nobody has provided credentials"), "{error}");

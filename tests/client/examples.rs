@@ -81,7 +81,7 @@ fn a_market_loses_neither_money_nor_items() {
     });
 }
 
-/// Buys until the market is empty or the money is spent. Answers how many items.
+/// Buys until the market is empty or the money is spent. Returns the number of items.
 fn compete(client: &Client, buyer: &str) -> usize {
     let mut bought = 0;
     loop {
@@ -174,12 +174,12 @@ fn a_worker_that_dies_counts_each_line_once() {
     });
 }
 
-/// The work of the process that is killed; without its variables this is no test.
+/// Counts in a process that is killed. Without its variables it does nothing, and is no test.
 #[test]
 fn count_as_a_child() {
     if let (Ok(url), Ok(folder)) = (std::env::var("PROGRAMS_URL"), std::env::var("PROGRAMS_FOLDER")) {
         let client = Client::connect(&url).expect("a connection");
-        // It goes on when it is told to, so that it is killed where it stands.
+        // The process waits for permission to go on, so that it is killed at a certain step.
         let step = || {
             println!("step");
             std::io::stdin().read_line(&mut String::new()).expect("a line, or the end");
@@ -217,7 +217,7 @@ fn each_line_is_counted_once_by_a_server_after_kill_9() {
             let killer = scope.spawn(|| {
                 let (mut random, mut kills) = (Random::new(seed(11)), 0);
                 loop {
-                    // It dies somewhere in the transaction behind so many more, or around it.
+                    // The process dies somewhere in the transaction after so many more steps, or around it.
                     let next = steps.load(Ordering::Relaxed) + random.below(25);
                     due.store(next, Ordering::Relaxed);
                     while steps.load(Ordering::Relaxed) < next && !is_done.load(Ordering::Relaxed) {
@@ -233,7 +233,7 @@ fn each_line_is_counted_once_by_a_server_after_kill_9() {
             });
             let step = || {
                 let taken = steps.fetch_add(1, Ordering::Relaxed);
-                // It goes on while it is killed, but does not run away from the killer.
+                // The process goes on while it is being killed, but does not run far ahead of the killer.
                 while taken > due.load(Ordering::Relaxed) + 5 {
                     thread::yield_now();
                 }

@@ -92,7 +92,7 @@ fn abandoned_entries_are_claimed() {
             let entry = next(&mut consumer);
             assert_eq!(entry.delivery(), Delivery::Claimed);
             claimed.push(text(&entry));
-            // Dropped, it comes again: until it is acknowledged.
+            // An entry that is dropped without an acknowledgement comes again.
             if claimed.len() > 1 {
                 assert_eq!(entry.ack().wait(), Ok(true));
             }

@@ -19,15 +19,15 @@ const THREADS: u64 = 64;
 const TASKS: u64 = 64;
 const DATABASES: u64 = 16;
 
-/// Replies that one caller has open at most.
+/// The most replies that one caller has open.
 const WINDOW: usize = 32;
 
 /// Counts over all callers.
 #[derive(Default)]
 struct Tally {
-    /// Replies that were compared with their requests.
+    /// The number of replies that were compared with their requests.
     compared: AtomicU64,
-    /// Callbacks that are still to come.
+    /// The number of callbacks that are still to come.
     callbacks: AtomicU64,
 }
 
@@ -95,7 +95,7 @@ impl Caller {
         if self.open.len() < WINDOW {
             return None;
         }
-        // Not always the oldest: replies may be taken in any order.
+        // The reply is not always the oldest: replies may be taken in any order.
         let index = self.dice.roll(WINDOW as u64) as usize;
         self.open.remove(index)
     }

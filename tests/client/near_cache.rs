@@ -112,7 +112,7 @@ fn a_writer_reads_its_own_write() {
         let read = || cached.get::<i64>("k").wait().expect("an answer");
         for round in 0..300 {
             let (client, number) = (&place.client, round * 10);
-            // Kept or not, and in flight or not: a caller that goes on reads its own write.
+            // Whether the reply was kept or not, and in flight or not: a caller that goes on reads its own write.
             cached.set("k", number).wait().expect("it is set");
             let _early = (cached.get::<i64>("k"), cached.get::<i64>("k"));
             client.set("k", number + 1).wait().expect("it is set");
@@ -270,7 +270,7 @@ fn a_lost_connection_takes_everything_with_it() {
                 thread::yield_now();
             }
             place.other.set("k", -round).wait().expect("it is set");
-            // A read that was on its way may be lost; none is old.
+            // A read in flight may be lost; no read returns an old value.
             let reads = std::iter::repeat_with(|| cached.get::<i64>("k").wait());
             assert_eq!(reads.filter_map(Result::ok).next(), Some(-round), "{}", place.name);
         }

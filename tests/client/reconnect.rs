@@ -24,7 +24,7 @@ const TASKS: u64 = 8;
 /// The most bytes that pass in one direction before a cut.
 const BYTES_MAX: u64 = 40_000;
 
-/// Commands that a caller sends before it looks at their replies.
+/// The number of commands that a caller sends before it reads their replies.
 const WINDOW: u64 = 40;
 
 /// Random numbers from a seed (xorshift64*, Vigna 2016).
@@ -43,7 +43,7 @@ impl Dice {
     }
 }
 
-/// A proxy that cuts.
+/// A proxy that cuts connections.
 struct Proxy {
     address: SocketAddr,
     cuts: Arc<AtomicU64>,
@@ -108,7 +108,7 @@ fn pass(from: &TcpStream, to: &TcpStream, mut left: u64, cut: &Arc<AtomicBool>, 
         if left == 0 && !cut.swap(true, Ordering::Relaxed) {
             cuts.fetch_add(1, Ordering::Relaxed);
         }
-        // It fails when the other direction was faster.
+        // The call fails if the other direction was faster.
         let _ = from.shutdown(Shutdown::Both);
         let _ = to.shutdown(Shutdown::Both);
     });

@@ -29,7 +29,7 @@ fn connect(server: &Server) -> Client {
     Client::connect(&server.url()).expect("it is there")
 }
 
-/// A server that does nothing until this is dropped.
+/// A stopped server (SIGSTOP); it goes on when this value is dropped.
 struct Stopped<'s>(&'s Server);
 
 impl<'s> Stopped<'s> {
@@ -52,7 +52,7 @@ fn signal(server: &Server, signal: &str) {
     assert!(sent.is_ok_and(|status| status.success()));
 }
 
-/// Polls it again and again while others are served, and finds it waiting.
+/// Polls the reply again and again while other calls are served, and checks that it still waits.
 fn still_waits<T: sleeve::FromReply>(reply: &mut Synced<T>, client: &Client) {
     for _ in 0..50 {
         assert!(Pin::new(&mut *reply).poll(&mut Context::from_waker(Waker::noop())).is_pending(), "nobody has it");
@@ -113,7 +113,7 @@ fn another_primary_leaves_it_unknown() {
     let stopped = Stopped::new(&replica);
     let mut waiting = client.set("a", 1).replicated(1);
     still_waits(&mut waiting, &client);
-    // Acknowledged by a primary that is about to load another server's data, and asked about afterwards.
+    // The primary that acknowledged the write is about to load another server's data; the reply is asked afterwards.
     let answered = other.set("b", 1);
     while !answered.is_ready() {
         std::thread::yield_now();

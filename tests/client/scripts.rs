@@ -153,7 +153,7 @@ fn callers_wait_for_a_long_script_to_end_and_get_their_replies() {
 fn on_server(kind: sleeve_tests::Kind, promise: fn(&Client) -> Result<(), Error>) {
     let server = sleeve_tests::Server::start(kind);
     promise(&Client::connect(&server.url()).unwrap()).unwrap();
-    // The same in the other protocol, on an empty server.
+    // The same checks run in the other protocol, on an empty server.
     let client = Client::connect(&format!("{}?protocol=2", server.url())).unwrap();
     client.flushall().wait().unwrap();
     client.script_flush().wait().unwrap();

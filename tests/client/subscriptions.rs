@@ -250,7 +250,7 @@ fn changes_of_subscriptions_are_made_without_a_waiting_caller() {
             assert_eq!(event.into_message().expect("a message").payload_as(), Ok(1));
             subscription.unsubscribe_async("a").await.expect("taken away");
             let mut adding = Box::pin(subscription.psubscribe_async("c*"));
-            // Polled once and dropped.
+            // The future is polled once and dropped.
             poll_fn(|context| std::task::Poll::Ready(adding.as_mut().poll(context).is_ready())).await;
             drop(adding);
             while client.publish("cd", 2).await != Ok(1) {}

@@ -18,7 +18,7 @@ use sleeve_server::engine::origin::Origin;
 use sleeve_server::{Config as EngineConfig, Engine, Opt};
 use sleeve_tests::{Kind, Server};
 
-/// A folder that goes with its test.
+/// A folder that is removed when the test ends.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -83,7 +83,7 @@ fn answered<T: sleeve::FromReply>(reply: &Reply<T>) {
     }
 }
 
-/// Polls it again and again while others are served, and finds it waiting.
+/// Polls the reply again and again while other calls are served, and checks that it still waits.
 fn still_waits<T: sleeve::FromReply>(synced: &mut Synced<T>, client: &Client) {
     for _ in 0..50 {
         assert!(Pin::new(&mut *synced).poll(&mut Context::from_waker(Waker::noop())).is_pending(), "nothing is synced");
@@ -124,7 +124,7 @@ fn nothing_is_called_synced_before_it_is() {
     }
 }
 
-/// An increment of a key that no other test line uses.
+/// A helper that increments a key which no other test line uses.
 trait IncrHere {
     fn incr_here(&self) -> Reply<i64>;
 }

@@ -40,7 +40,7 @@ fn every_key_goes_straight_to_its_node() {
     const KEYS: usize = 2000;
     for kind in [Kind::Valkey, Kind::Redis] {
         let cluster = Cluster::start(kind, 3, 0, &[]);
-        // One seed does.
+        // One seed node is enough.
         let client = Client::connect(&format!("redis+cluster://{}", cluster.servers[1].address())).unwrap();
         let key = |number: usize| format!("key:{number}");
         let sent: Vec<_> = (0..KEYS).map(|number| client.set(key(number), number)).collect();
@@ -64,10 +64,10 @@ fn every_key_goes_straight_to_its_node() {
     }
 }
 
-/// Threads that each count in keys of their own, and look at every answer.
+/// Threads that each count in keys of their own, and check every reply.
 struct Counters {
     stopped: AtomicBool,
-    /// Answers so far.
+    /// The number of replies so far.
     answered: AtomicU64,
 }
 
@@ -93,7 +93,7 @@ impl Counters {
         }
     }
 
-    /// Writes numbers to a key and waits for none of the answers: the last must be there in the end.
+    /// Writes numbers to a key without waiting for the replies; the last number must be there in the end.
     fn write(&self, client: &Client, key: &str) {
         let mut last = 0;
         while !self.stopped.load(Ordering::Acquire) {
@@ -244,7 +244,7 @@ fn reads_go_to_the_replicas_that_keep_up() {
         (0..10).for_each(|_| _ = get(&near));
         [0, 1, 2].map(reads_of) == [before[0], before[1], before[2] + 10]
     });
-    // One that stops is passed over, and asked again when it goes on.
+    // A replica that stops is skipped, and asked again when it goes on.
     signal(&cluster.servers[2], "STOP");
     [&client, &near].into_iter().for_each(until_nobody_waits);
     until("the other answers all", || {
@@ -255,7 +255,7 @@ fn reads_go_to_the_replicas_that_keep_up() {
     signal(&cluster.servers[2], "CONT");
     let before = reads_of(2);
     until("it is read from again", || get(&near).is_some() && reads_of(2) > before + 5);
-    // A replica that has lost its primary is a worse choice than the primary, and a better one than none.
+    // A replica that has lost its primary is a worse choice than the primary, and better than no server.
     drop(near);
     cluster.servers[2].kill();
     cluster.servers[0].kill();
@@ -310,7 +310,7 @@ fn waiters_subscribers_and_watchers_follow_the_slot() {
         assert_eq!(client.watch("{jobs}count", transaction).unwrap(), Some(round * 2 + 1));
         client.rpush("jobs", round).wait().unwrap();
         assert_eq!(waiting.wait().unwrap(), ("jobs".to_owned(), round));
-        // It is heard of again when it is subscribed at the new owner.
+        // The message arrives again once the channel is subscribed at the new owner.
         until("the message is heard", || {
             client.cmd("SPUBLISH").arg(("{jobs}news", round)).send::<i64>().wait().unwrap();
             let heard = |event: Option<SubscriptionEvent>| matches!(event, Some(SubscriptionEvent::Message(message)) if message.payload_as::<i64>() == Ok(round));
@@ -397,7 +397,7 @@ fn databases_are_those_that_the_nodes_have() {
     let there = Client::connect(&format!("{}/3", cluster.url())).unwrap();
     assert_eq!(there.get::<i64>("k7").wait(), Ok(4));
     assert_eq!(there.scan_all::<String>().into_iter().count(), 30);
-    // A request that is sent on takes its database along.
+    // A redirected request takes its database along.
     let slot = cluster.slot_of("moved");
     let owner = usize::from(slot / (sleeve_tests::cluster::SLOTS / 3 + 1));
     cluster.move_slot(slot, owner, (owner + 1) % 3, || ());

@@ -148,7 +148,7 @@ fn a_lost_node_connection_drops_only_its_own_replies() {
         assert!(are_kept(&cached, &keys[1..]), "what others own stays");
         assert_eq!(cached.stats().entries, 2);
         until("it is written", || other.set(&keys[0], -round).wait().is_ok());
-        // A read that was on its way may be lost; none is old.
+        // A read in flight may be lost; no read returns an old value.
         let reads = std::iter::repeat_with(|| cached.get::<i64>(&keys[0]).wait());
         assert_eq!(reads.filter_map(Result::ok).next(), Some(-round));
         until_kept(&cached, &keys[0]);
@@ -218,7 +218,7 @@ fn a_killed_primary_takes_its_cached_replies_with_it() {
     cluster.servers[0].kill();
     until("the loss is noticed", || cached.stats().flushes > flushes);
     assert!(are_kept(&cached, &keys[1..]), "what others own stays");
-    // A write that was on its way is lost with the connection.
+    // A write in flight is lost with the connection.
     until("somebody has taken over", || other.set(&keys[0], 2).wait().is_ok());
     let reads = std::iter::repeat_with(|| cached.get::<i64>(&keys[0]).wait());
     assert_eq!(reads.filter_map(Result::ok).next(), Some(2));

@@ -25,7 +25,7 @@ const SHARDS: usize = 3;
 /// is replaced, counts are lost with it.
 const NODE_TIMEOUT_MS: &str = "3000";
 
-/// Callers on the majority's side that write to the shard that is cut.
+/// The number of callers on the majority's side that write to the shard that is cut.
 const CALLERS: usize = 2;
 
 /// The interval at which a caller of other shards counts.
@@ -161,8 +161,8 @@ impl<'c> Cut<'c> {
         since.elapsed()
     }
 
-    /// Cuts, waits until the cluster and the caller beside the primary have noticed, and joins again. How long after the switch,
-    /// or after the end of the cut, a caller was answered.
+    /// Cuts, waits until the cluster and the caller beside the primary have noticed, and joins again. Returns the time from
+    /// the switch, or from the end of the cut, until a caller got a reply.
     fn carry_out(&self, network: &Network, client: &Client, near: &mut Beside) -> (Duration, Range<Instant>) {
         let (servers, mut recovered) = (&self.cluster.servers, Duration::ZERO);
         let begun = Instant::now();

@@ -37,7 +37,7 @@ pub fn write(name: &str, mut put: impl FnMut(&str) -> bool, mut tell: impl FnMut
         let key = format!("{name}:{number}");
         let told = put(&key);
         if !told {
-            // Without a connection it fails at once.
+            // Without a connection the write fails at once.
             thread::sleep(Duration::from_millis(1));
         }
         if !tell(told.then_some(key)) {
@@ -83,7 +83,7 @@ impl Beside {
     }
 
     fn kill(&mut self) {
-        // Both fail only when it has ended already.
+        // Both calls fail only if the process has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -67,7 +67,7 @@ fn redis_answers_as_recorded() {
     if recording() { write_down(&[Kind::Redis, Kind::Valkey, Kind::Redis8]) } else { compare(Kind::Redis, &[]) }
 }
 
-/// Redis 8 answers as recorded. Cases that need a newer version than the present one are left out.
+/// Checks that Redis 8 answers as recorded. Cases that need a newer version than the installed one are left out.
 #[test]
 fn redis8_answers_as_recorded() {
     if !recording() {

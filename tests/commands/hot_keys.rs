@@ -46,7 +46,7 @@ fn the_hottest_key_is_known_without_anybody_having_asked_before() {
         let samples: u64 = told[5].parse().expect("a number");
         let top = pairs_behind(&told, "by-samples");
         assert_eq!(top.len(), 3);
-        // Of 20,000 uses; they may have been halved once or twice on a slow machine.
+        // The 20,000 uses may have been halved once or twice on a slow machine.
         assert!((25..250).contains(&samples), "{told:?}");
         assert!(top["hot"] * 4 > samples * 3, "{told:?}");
     }

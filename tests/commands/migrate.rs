@@ -19,7 +19,7 @@ fn start(kind: Kind) -> Server {
     Server::start_with(kind, &["--enable-debug-command", "yes"])
 }
 
-/// Asks in words; `""` is the empty one.
+/// Sends a line of words and returns the reply; `""` stands for the empty word.
 fn ask(connection: &mut Connection, line: &str) -> String {
     let words: Vec<&str> = line.split(' ').map(|word| if word == "\"\"" { "" } else { word }).collect();
     String::from_utf8_lossy(&connection.command(&words).expect("a reply")).into_owned()
@@ -127,7 +127,7 @@ fn migrate_waits_no_longer_than_its_timeout() {
         assert_eq!(ask(&mut here, &format!("MIGRATE 127.0.0.1 {port} a 0 50")), late);
         assert!(begun.elapsed() >= Duration::from_millis(50));
         assert_eq!(ask(&mut here, &format!("MIGRATE 127.0.0.1 {port} a 1 50")), late);
-        // To itself it can only wait in vain, as Redis does.
+        // A server that migrates to itself can only wait in vain, as in Redis.
         assert_eq!(ask(&mut here, &format!("MIGRATE 127.0.0.1 {} a 0 50 COPY", source.port())), late);
         let refusing = bound_without_listening();
         let port = refusing.local_addr().expect("an address").port();

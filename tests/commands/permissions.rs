@@ -85,7 +85,7 @@ const NEWER: [&str; 42] = [
     "xnack",
 ];
 
-/// The commands that Redis 7.2 changed, and the changed facts.
+/// The commands that Redis 7.2 changed, and the facts about them that changed.
 const CHANGED: [(&str, &str); 7] = [
     ("acl|deluser", "tips"),
     ("acl|save", "tips"),
@@ -160,7 +160,7 @@ fn every_category_has_the_members_that_it_has_in_redis() {
     }
 }
 
-/// Commands that one list of rules is tried with.
+/// The number of commands with which one list of rules is tried.
 const COMMANDS_A_LIST: usize = 10;
 
 /// Returns whether a command can be sent to both servers just to see its refusal: it waits for nothing, ends nothing and
@@ -253,7 +253,7 @@ const OF_ALL: [&str; 8] =
 /// Returns a list of rules that begins with a reset.
 fn rules(random: &mut Random, rows: &[&'static Row]) -> Vec<String> {
     let mut rules = vec!["reset".to_owned(), "on".to_owned(), "nopass".to_owned()];
-    // Most lists would allow next to nothing.
+    // These rules come first, because most lists would otherwise allow next to nothing.
     for most in ["+@all", "~*"] {
         if random.once_in(3) {
             rules.push(most.to_owned());
@@ -290,8 +290,7 @@ fn request(random: &mut Random, row: &Row) -> Vec<String> {
         words.push((*random.pick(&KEYS)).to_owned());
     }
     for spec in row.keys.specs {
-        // Where a position of keys has none, or fewer than are counted, Redis looks at no key at all; see
-        // docs/differences.md.
+        // If keys are missing at their position, Redis looks at no key at all; see docs/differences.md.
         while matches!(spec.begin, Begin::Index(begin) if words.len() <= usize::from(begin)) {
             words.push((*random.pick(&KEYS)).to_owned());
         }

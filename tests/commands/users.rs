@@ -15,7 +15,7 @@ fn ask(connection: &mut Connection, line: &str) -> String {
     text(connection.command(&line.split(' ').collect::<Vec<_>>()))
 }
 
-/// A folder of its own, which goes with it.
+/// A folder that is removed when this value is dropped.
 struct Folder(PathBuf);
 
 impl Folder {

@@ -167,7 +167,7 @@ fn a_killed_client_sees_the_end_after_any_request() {
             assert_eq!(ask(&mut admin, &format!("CLIENT KILL ID {}", id[1..].trim())), ":1\r\n");
             victim.stream().set_read_timeout(Some(Duration::from_secs(30))).unwrap();
             let mut rest = Vec::new();
-            // Where something had not been read, the end is a reset.
+            // If bytes were not read, the connection ends with a reset.
             let read = victim.stream().read_to_end(&mut rest).map_err(|error| error.kind());
             assert!(read.is_ok_and(|_| true) || read == Err(std::io::ErrorKind::ConnectionReset), "{driver}: {read:?}");
             assert!(victim.stream().write_all(&[b'x'; 100_000]).is_err() || victim.stream().write_all(b"x").is_err());
@@ -218,7 +218,7 @@ fn a_message_published_before_its_listener_unsubscribes_reaches_it_first() {
         ask(&mut publisher, "PING");
         for leave in [&["UNSUBSCRIBE", "a"][..], &["UNSUBSCRIBE"], &["RESET"]] {
             ask(&mut listener, "SUBSCRIBE a");
-            // It finds both when it goes on, in the order in which they came.
+            // The worker finds both when it goes on, in the order in which they arrived.
             signal("-STOP");
             publisher.send(&request(&["PUBLISH", "a", "m"])).unwrap();
             listener.send(&request(leave)).unwrap();

@@ -67,7 +67,8 @@ fn a_request_beyond_maxmemory_clients_closes_its_client_before_it_runs() {
     }
 }
 
-/// The command of a tracking client evicts the key that the client has read: its invalidation precedes the command's reply.
+/// Checks that an invalidation precedes the reply to the command that caused it: the command of a tracking client evicts a
+/// key that the client has read.
 #[test]
 fn an_invalidation_by_eviction_precedes_the_reply() {
     for kind in [Kind::Sleeve, Kind::Redis] {
@@ -214,7 +215,7 @@ fn a_reply_beyond_the_hard_limit_is_not_built() {
         let before_kib = memory_kib(&server, "VmHWM");
         let closed = field(&mut admin, "client_output_buffer_limit_disconnections");
         let mut greedy = server.connect();
-        // It reads all that comes; only how much that is for one wake-up is too much.
+        // The client reads everything that arrives; only the amount for one wake-up is too large.
         _ = greedy.send(&requests);
         let read = greedy.read_to_end().expect("the server closes");
         assert!(read.len() < 100_000_000, "{name}: {} bytes came", read.len());

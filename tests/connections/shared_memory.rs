@@ -61,7 +61,7 @@ fn everything_goes_through_the_memory_over_each_driver() {
             let channel = client.subscribe(["news"]).unwrap();
             let lease = client.lease().unwrap();
             let waiting = lease.blpop::<Option<(String, String)>>(["queue"], Duration::from_secs(60));
-            // Itself, its subscription and its lease, which comes when it is used.
+            // There are three: the client's connection, its subscription and its lease, which is opened at its first use.
             while client.client_list().wait().unwrap().matches(" rings=65536").count() != 3 {}
             client.rpush("queue", "x").wait().unwrap();
             assert!(waiting.wait().unwrap().is_some());
@@ -96,8 +96,8 @@ fn shared_memory_serves_threads_and_pipelines_beside_sockets() {
     }
 }
 
-/// A thread that is alone on its connection reads for itself. A caller that arrives when it stops must still be served; a
-/// bell that is not rung would make this wait for ever.
+/// Checks a thread that is alone on its connection and reads for itself. A caller that arrives when it stops must still be
+/// served; if a bell were not rung, the test would wait for ever.
 #[test]
 fn callers_beside_a_thread_that_reads_for_itself_are_answered() {
     for io in DRIVERS {
@@ -138,7 +138,7 @@ fn callers_beside_a_thread_that_reads_for_itself_are_answered() {
                         expected += 2;
                     }
                 }),
-                // Several threads do.
+                // Several callers wait.
                 2 => {
                     std::thread::scope(|scope| {
                         for _ in 0..3 {
@@ -147,7 +147,7 @@ fn callers_beside_a_thread_that_reads_for_itself_are_answered() {
                     });
                     expected += 1_500;
                 }
-                // More comes and goes than the memory holds.
+                // More bytes pass in both directions than the memory holds.
                 _ => {
                     let large = "x".repeat(200_000);
                     let sent: Vec<_> = (0..20).map(|_| client.cmd("ECHO").arg(&large).send::<String>()).collect();
@@ -183,7 +183,7 @@ fn either_side_can_switch_shared_memory_off_and_the_reason_is_shown() {
     assert!(shares(&Client::connect(&socket_url(&server)).unwrap()));
 }
 
-/// A client that is written by hand, and knows no library.
+/// A hand-written client, without the library.
 struct Peer {
     socket: UnixStream,
     memory: Memory,
@@ -258,7 +258,7 @@ fn a_client_that_never_reads_is_closed_by_its_limit() {
     }
 }
 
-/// The variable that names the server of this test, in a process of its own.
+/// The variable with the server's URL for the client process of this test.
 const URL: &str = "SLEEVE_TESTS_URL_OF_A_LOAD";
 
 /// Runs the client that [`a_client_that_is_killed_leaves_nothing_behind`] kills. It is no test.

@@ -192,7 +192,7 @@ fn forged(path: &std::path::Path) -> Vec<u8> {
     format!("%2\r\n$2\r\nid\r\n:1\r\n$11\r\nunix-socket\r\n%6\r\n{fields}").into_bytes()
 }
 
-/// The server at the TCP port is not to be trusted, and names the socket of a process that has nothing to do with it.
+/// Checks a server at the TCP port that must not be trusted: it names the socket of a process that has nothing to do with it.
 #[test]
 fn a_server_that_offers_the_socket_of_another_process_gets_it_no_secret() {
     let folder = std::env::temp_dir().join(format!("sleeve-forged-{}", std::process::id()));
@@ -248,7 +248,8 @@ fn connect_now(path: &std::path::Path) -> Option<rustix::fd::OwnedFd> {
     connect(&socket, &SocketAddrUnix::new(path).unwrap()).ok().map(|()| socket)
 }
 
-/// Our client asks every server; those that know nothing of it serve it as before.
+/// Checks other servers: Sleeve's client asks every server for the offer, and those that do not know it serve the client as
+/// before.
 #[test]
 fn other_servers_are_asked_in_vain() {
     let settings = Settings { arguments: SOCKET.map(str::to_owned).to_vec(), password: None };
@@ -264,7 +265,7 @@ fn other_servers_are_asked_in_vain() {
 fn hello_is_as_it_was_for_everybody_else() {
     let (with, without) = (serve(&[]), Server::start_with(Kind::Sleeve, &NO_SOCKET));
     let [mut with, mut without] = [&with, &without].map(Server::connect);
-    // They differ in the number that the client has, and in nothing else.
+    // The replies differ in the client's number, and in nothing else.
     let hello = |connection: &mut Connection, words: &[&str]| {
         let id = text_of(connection, &["CLIENT", "ID"]);
         text_of(connection, words).replacen(&format!("id\r\n{id}"), "id\r\n", 1)
@@ -326,7 +327,7 @@ fn a_ticket_counts_once_over_the_socket_and_for_its_connection() {
     assert!(say(&mut fresh, &["CLIENT", "INFO"]).contains(" tcp-addr=127.0.0.1:"));
     let mut again = UnixStream::connect(path(&server)).unwrap();
     assert_eq!(say(&mut again, &["HELLO", "OFFERED", &id, &ticket]), REFUSED, "it counts once");
-    // Over the socket there is nothing to be offered.
+    // Over the Unix socket nothing is offered.
     assert!(!say(&mut again, &["HELLO", "2", "UNIXSOCKET"]).contains("unix-socket"));
     let (ticket, ..) = offered();
     drop(tcp);

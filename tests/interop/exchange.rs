@@ -18,11 +18,11 @@ use sleeve_tests::probe::{ask, digest, heir, info, wait_until};
 /// The form in which a server's data is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Keeping {
-    /// In a snapshot.
+    /// A snapshot.
     Snapshot,
-    /// In a log with a snapshot as its base, and as much behind it.
+    /// An AOF with a snapshot as its base, and as much data behind it.
     SnapshotBase,
-    /// In a log with a base in words of requests, and as much behind it.
+    /// An AOF with a base of requests, and as much data behind it.
     RequestsBase,
 }
 
@@ -37,7 +37,7 @@ impl Keeping {
         }
     }
 
-    /// Fills a server with more, and has it keep that.
+    /// Adds data to a server, and makes it keep the data in this form.
     fn keep(self, server: &Server, random: &mut Random, has_timed: bool) {
         let mut connection = server.connect();
         rdb_files::fill(&mut connection, random, has_timed);
@@ -61,7 +61,8 @@ impl Keeping {
     }
 }
 
-/// Returns the data of a server in a form that `kind` can compare: a digest of everything, if it computes one as we do.
+/// Returns the data of a server in a form that `kind` can compare: a digest of everything, if it computes digests as Sleeve
+/// does.
 fn held(kind: Kind, server: &Server) -> Vec<String> {
     if kind == Kind::Redis {
         return vec![digest(server)];
@@ -89,8 +90,8 @@ fn verdict(output: &Output) -> (bool, String) {
     (is_good, said)
 }
 
-/// The maker's tool finds nothing wrong with the files of a server, and neither do ours: by our own name, and, as far as
-/// Redis's tools understand the files, by theirs.
+/// Checks the files of a server: its maker's tool finds no fault in them, and neither do Sleeve's tools, under their own name
+/// and, as far as Redis's tools understand the files, under theirs.
 fn check(kind: Kind, keeping: Keeping, server: &Server) {
     let (file, what) = (keeping.file(server), if keeping == Snapshot { "rdb" } else { "aof" });
     let maker = if kind == Kind::Valkey { "valkey" } else { "redis" };
@@ -108,7 +109,7 @@ fn check(kind: Kind, keeping: Keeping, server: &Server) {
     }
 }
 
-/// From us to a server of this kind, on from there, and back.
+/// Takes data from Sleeve to a server of this kind, changes it there, and takes it back.
 fn there_and_back(kind: Kind, keeping: Keeping, random: &mut Random) {
     let (route, has_timed) = (format!("{} {keeping:?}", kind.name()), kind != Kind::Redis);
     let own: Vec<&str> = match kind {

@@ -44,7 +44,7 @@ fn where_the_disk_is_full_writes_are_refused_and_go_on_when_there_is_room() {
     }
 }
 
-/// Limits the size of files of this process, or lifts the limit.
+/// Limits the size of the files that a server's process may write, or lifts the limit.
 pub fn limit_files(server: &Server, bytes: &str) {
     let process = server.process_id().to_string();
     let set = Command::new("prlimit").args([&format!("--fsize={bytes}"), "--pid", &process]).status();

@@ -17,7 +17,7 @@ fn killed_with_log() -> (Server, PathBuf) {
     (server, path)
 }
 
-/// As another server writes it: without sums.
+/// Returns an AOF as another server writes it: without checksums.
 fn plain_log(requests: &[&[&str]]) -> Vec<u8> {
     let word = |word: &&str| format!("${}\r\n{word}\r\n", word.len());
     let request = |words: &&[&str]| format!("*{}\r\n{}", words.len(), words.iter().map(word).collect::<String>());

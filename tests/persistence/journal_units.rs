@@ -17,7 +17,7 @@ use sleeve_tests::transcript::escape::escape;
 use sleeve_tests::transcript::frame::{leaves, split};
 use sleeve_wire::commands::{Flags, Row};
 
-/// Requests for each row.
+/// The number of requests for each row.
 const TRIES: usize = 6;
 
 /// Rows that may propagate, but are not about any data.

@@ -24,7 +24,7 @@ pub struct Options {
     name: Option<String>,
 }
 
-/// `cargo xtask clients`.
+/// Runs `cargo xtask clients`.
 pub fn run(options: &Options) -> Result<(), String> {
     let mut peers = peers::set_up()?;
     let kind = Kind::parse(&options.server).ok_or("no such server")?;

@@ -50,7 +50,7 @@ struct Record {
     figures: Figures,
 }
 
-/// Counts, prints, and judges or records.
+/// Counts, prints, and compares with the record or writes it.
 ///
 /// # Errors
 /// When valgrind is missing or the program does not build; an empty text when a benchmark takes more than it may.

@@ -31,7 +31,7 @@ const INPUT_BYTES_MAX: u32 = 4096;
 /// The largest single allocation of a target, in MiB: far below one that a claimed length could ask for.
 const ALLOCATION_MIB_MAX: u32 = 64;
 
-/// A target's whole memory in MiB; the address sanitizer keeps much of it.
+/// The limit of a target's memory in MiB; the address sanitizer keeps much of it.
 const MEMORY_MIB_MAX: u32 = 1024;
 
 const EXAMPLES: &str = "\
@@ -72,7 +72,8 @@ pub fn run(options: &Options) -> Result<(), String> {
     steps.close()
 }
 
-/// Instrumentation as libFuzzer reads it: counters at every edge, compared values, and overflow as a fault.
+/// Returns the build command with instrumentation as libFuzzer reads it: counters at every edge, compared values, and
+/// overflow as a fault.
 fn build(host: &str) -> Command {
     let flags = [
         "--cfg=fuzzing",

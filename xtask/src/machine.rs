@@ -11,11 +11,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The folders with entries that are compared: all entries that are no folders, or those under our names.
+/// The folders with entries that are compared: all entries that are no folders, or those under names of this project.
 const LOOKED_AT: [(&str, Names); 4] =
     [("/dev", Names::All), ("/dev/shm", Names::Ours), ("/tmp", Names::Ours), ("/var/tmp", Names::Ours)];
 
-/// Parts of the names that our programs and tests give.
+/// Parts of the names that this project's programs and tests give.
 const OURS: [&str; 4] = ["sleeve", "dump.rdb", "appendonly", "temp-"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,10 +24,10 @@ enum Names {
     Ours,
 }
 
-/// Type and permissions, owner, group, number of the device.
+/// The facts about an entry: type and permissions, owner, group, number of the device.
 type Fact = (u32, u32, u32, u64);
 
-/// The machine before the tests, and the folders that they get.
+/// The state of the machine before the tests, and the folders that the tests get.
 #[derive(Debug)]
 pub struct Machine {
     before: BTreeMap<PathBuf, Fact>,
@@ -40,7 +40,7 @@ impl Machine {
     /// # Errors
     /// When they cannot be made.
     pub fn look() -> Result<Self, String> {
-        // Short: the path of a Unix socket has at most 108 bytes.
+        // The path is short, because the path of a Unix socket has at most 108 bytes.
         let place = std::env::temp_dir().join(format!("slv{}", std::process::id()));
         for name in ["t", "h"] {
             let folder = place.join(name);
@@ -60,7 +60,7 @@ impl Machine {
         command.env("TMPDIR", self.place.join("t")).env("HOME", self.place.join("h"))
     }
 
-    /// Reports all that is not as it was, and removes the tests' folders.
+    /// Reports all differences from the former state, and removes the tests' folders.
     ///
     /// # Errors
     /// A line for each thing that was left, changed or taken away.

@@ -18,7 +18,7 @@ const FLAGS: &str = "-Zmiri-tree-borrows -Zmiri-permissive-provenance -Zmiri-dis
 struct Run {
     name: &'static str,
     words: &'static [&'static str],
-    /// The tests of it that `cargo xtask test` runs as well.
+    /// The tests of the run that `cargo xtask test` runs as well.
     short: &'static [&'static str],
 }
 
@@ -30,7 +30,7 @@ const RUNS: &[Run] = &[
         short: &["arena::", "bucket::", "due::", "heap::", "locked::", "pages::"],
     },
     Run { name: "store from outside", words: &["--package", "sleeve-store", "--test", "outside"], short: &[] },
-    // Without TLS, because its code is C and assembler.
+    // The client is tested without TLS, because its code is C and assembler.
     Run { name: "client", words: &["--package", "sleeve", "--no-default-features", "--lib"], short: &[] },
     Run { name: "rings", words: &["--package", "sleeve-rings", "--lib"], short: &["ring::tests::positions"] },
     Run { name: "wire", words: &["--package", "sleeve-wire", "--lib"], short: &[] },
@@ -49,7 +49,7 @@ pub fn run() -> Result<(), String> {
     steps.close()
 }
 
-/// The short tests, as steps of others; skipped where Miri is missing.
+/// Runs the short tests, as steps of other chores; skips them if Miri is missing.
 pub fn check(steps: &mut Steps) {
     if let Err(reason) = look_for_miri() {
         return steps.step("miri", || {

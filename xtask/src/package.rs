@@ -32,7 +32,7 @@ const COMPLETIONS: [(&str, &str); 3] = [
     ("fish", "usr/share/fish/vendor_completions.d/sleeve.fish"),
 ];
 
-/// Files of the repository, and where they go.
+/// Files of the repository, and their places in the package.
 const FILES: [(&str, &str); 8] = [
     ("packaging/sleeve.service", "lib/systemd/system/sleeve.service"),
     ("packaging/sleeve.conf", "etc/sleeve/sleeve.conf"),
@@ -47,7 +47,7 @@ const FILES: [(&str, &str); 8] = [
 /// The folder of the documents.
 const DOCUMENTS: &str = "usr/share/doc/sleeve";
 
-/// Scripts that run when it is installed and removed.
+/// The scripts that run when the package is installed and removed.
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
 
 /// Builds the release and packs it.
@@ -89,7 +89,7 @@ pub fn run_chore(options: &Options) -> Result<(), String> {
     }
 }
 
-/// Packs a binary that is built already and tries the package, where this machine lets us.
+/// Packs a binary that is already built and tries the package, if this machine allows it.
 ///
 /// # Errors
 /// The faults of the package.
@@ -162,7 +162,7 @@ fn documents(root: &Path, version: &str) -> Result<(), String> {
     let libraries =
         ["tree", "--package", "sleeve-cli", "--edges", "normal", "--prefix", "none", "--format", "{p}: {l}"];
     let libraries = output_of(cargo().args(libraries))?;
-    // Those of this repository would name its folder.
+    // The libraries of this repository are left out, because their lines would name its folder.
     let mut libraries: Vec<&str> = libraries.lines().filter(|line| !line.starts_with("sleeve")).collect();
     libraries.sort_unstable();
     libraries.dedup();

@@ -11,7 +11,7 @@ use crate::steps::{is_installed, output_of, run};
 use sleeve_tests::Kind;
 use sleeve_tests::server::workspace_root;
 
-/// A client library and how its check is started.
+/// A client library and the command line of its check.
 #[derive(Debug)]
 pub struct Library {
     pub name: &'static str,
@@ -32,14 +32,15 @@ const PYTHON_PROGRAMS: [(&str, &str); 5] = [
 #[derive(Debug, Default)]
 pub struct Peers {
     pub libraries: Vec<Library>,
-    /// Name and reason.
+    /// The name and the reason of each peer that could not be installed.
     pub skipped: Vec<(&'static str, String)>,
 }
 
-/// Installs a client library that is only measured, or that is measured by another program than its check; how that is started.
+/// Installs a client library that is only measured, or that is measured by another program than its check; returns the
+/// command line that starts it.
 ///
 /// # Errors
-/// When it cannot be had.
+/// If it cannot be installed.
 pub fn set_up_bench(name: &str) -> Result<Vec<PathBuf>, String> {
     let folder = workspace_root().join("bench/clients");
     match name {
@@ -47,7 +48,7 @@ pub fn set_up_bench(name: &str) -> Result<Vec<PathBuf>, String> {
         "lettuce" => build_with_maven(&folder, "lettuce", "lettuce-bench", "Bench"),
         "ioredis" => {
             set_up_ioredis()?;
-            // Modules are looked for beside the program.
+            // Node.js looks for modules beside the program.
             let program = peers_folder().join("ioredis/bench.mjs");
             copy(&folder.join("ioredis.mjs"), &program)?;
             Ok(vec!["node".into(), program])
@@ -231,7 +232,7 @@ fn need(programs: &[&str]) -> Result<(), String> {
 /// Installs Debian packages.
 ///
 /// # Errors
-/// Which are missing, where they cannot be had.
+/// The packages that are missing, if they cannot be installed.
 pub fn apt_get_install(packages: &[&str]) -> Result<(), String> {
     let by_hand = format!("missing: {0}\n    install it by hand, on Debian: apt-get install {0}", packages.join(" "));
     if !is_installed("apt-get") {

@@ -14,11 +14,11 @@ use crate::verify::{PROFILE, tests};
 /// A test in its long form.
 struct Soak {
     name: &'static str,
-    /// The property that it shows when it passes.
+    /// The property that the test shows when it passes.
     shows: &'static str,
     /// The words for `cargo test`, behind those for the profile: which package, which test program, which test.
     test: &'static [&'static str],
-    /// Its default length.
+    /// The default length.
     size: Size,
     /// Other variables that the test reads from its environment.
     env: &'static [(&'static str, &'static str)],
@@ -27,9 +27,9 @@ struct Soak {
 /// The unit in which the length of a soak is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Size {
-    /// In minutes of work, for each of the configurations that it goes through.
+    /// Minutes of work, for each of the configurations that the test goes through.
     Minutes(u64),
-    /// In units of its work: commands, histories, dumps.
+    /// Units of the test's work: commands, histories, dumps.
     Count(u64),
 }
 

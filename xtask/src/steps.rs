@@ -124,7 +124,7 @@ pub fn run_tests(command: &mut Command) -> Result<Count, String> {
     let child = command.stdout(Stdio::piped()).spawn();
     let mut child = child.map_err(|error| format!("cannot run {}: {error}", name_of(command)))?;
     let mut count = Count::default();
-    // Its message is the next line that is not empty.
+    // The message of the panic is the next line that is not empty.
     let mut is_panic = false;
     if let Some(output) = child.stdout.take() {
         for line in BufReader::new(output).split(b'\n') {
@@ -187,7 +187,7 @@ pub fn is_installed(program: &str) -> bool {
 fn name_of(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     let words: Vec<String> = words.map(OsStr::to_string_lossy).map(|word| word.into_owned()).collect();
-    // The folder of a program is of no interest, and would name a machine.
+    // The program's folder is left out: it is of no interest, and would name a machine.
     let program = words[0].rsplit('/').next().unwrap_or_default().to_owned();
     [&[program], &words[1..]].concat().join(" ")
 }

@@ -21,7 +21,7 @@ pub const ALL: [(&str, Check); 6] = [
     ("redis-benchmark", redis_benchmark),
 ];
 
-/// The database that the modes which look at all keys have for themselves.
+/// The database for the modes that look at all keys; no other check uses it.
 const DATABASE: &str = "13";
 
 fn cli(port: &str) -> Command {
@@ -61,7 +61,7 @@ fn redis_benchmark(port: &str) -> Result<String, String> {
         return Err(said);
     }
     let lines = said.lines().filter(|line| line.starts_with('"')).count();
-    // A heading, and one line for each test.
+    // The tool prints a heading, and one line for each test.
     if lines == 7 { Ok("6 tests".to_owned()) } else { Err(format!("it printed {lines} lines\n{said}")) }
 }
 
@@ -122,7 +122,7 @@ fn biggest_keys(port: &str) -> Result<String, String> {
     Ok("305 keys".to_owned())
 }
 
-/// Its lines come for ever: keys, memory, clients, blocked, requests, connections.
+/// Checks `--stat`, which prints lines for ever: keys, memory, clients, blocked, requests, connections.
 fn stat(port: &str) -> Result<String, String> {
     const LINES: usize = 5;
     output_of(cli(port).args(["SET", "tools:stat", "1"]))?;
@@ -145,8 +145,8 @@ fn stat(port: &str) -> Result<String, String> {
     if lines.len() == 2 + LINES { Ok(format!("{LINES} lines")) } else { Err(format!("it ended after {lines:?}")) }
 }
 
-/// Without a terminal it ends after a second, and prints the least, the greatest and the mean in milliseconds, and the number
-/// of samples.
+/// Checks `--latency`: without a terminal it ends after a second, and prints the least, the greatest and the mean in
+/// milliseconds, and the number of samples.
 fn latency(port: &str) -> Result<String, String> {
     let said = output_of(cli(port).arg("--latency"))?;
     let numbers: Vec<f64> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();

@@ -32,7 +32,7 @@ pub struct Golden {
     name: Option<String>,
 }
 
-/// Everything, beginning with an empty machine.
+/// Runs every check and every test, beginning with an empty machine.
 pub fn test() -> Result<(), String> {
     let mut steps = Steps::default();
     let mut peers = peers::Peers::default();
@@ -149,8 +149,8 @@ fn document() -> Result<(), String> {
         .env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// Checks that the client builds for a system that is not Linux. Without TLS, because its C code needs a compiler for that
-/// system.
+/// Checks that the client builds for a system that is not Linux. It is built without TLS, because TLS has C code that needs a
+/// compiler for that system.
 fn client_elsewhere() -> Result<Count, String> {
     const TARGET: &str = "x86_64-apple-darwin";
     let installed = Command::new("rustup").args(["target", "list", "--installed"]).output();
@@ -177,7 +177,7 @@ fn client_of_old() -> Result<Count, String> {
         println!("skipped: Rust {version} is not there; `rustup toolchain install {version}` installs it");
         return Ok(Count { skipped: 1, ..Count::default() });
     }
-    // A folder of its own: the other compiler would build everything anew each time.
+    // The build has a folder of its own: the other compiler would rebuild everything each time.
     let folder = target_folder()?.join("older-rust");
     let mut check = Command::new("rustup");
     check.args(["run", version, "cargo", "check", "--quiet", "--package", "sleeve", "--features", "serde,tracing"]);

@@ -72,7 +72,7 @@ fn show(name: &str, traced: Traced) -> Result<(), String> {
     Ok(())
 }
 
-/// The instructions of one file, and when it was first entered.
+/// A row of the table: a file, and the number of its instructions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Row {
     place: Place,
@@ -108,7 +108,7 @@ fn describe(rows: &[Row], window: &Window) -> String {
             rooms.push(&row.place.room);
         }
     }
-    // Our own crates come first; the rest in the order of entry.
+    // The workspace's own crates come first; the others follow in the order of entry.
     rooms.sort_by_key(|room| !ours.iter().any(|row| row.place.room == *room));
     for room in rooms {
         let of_room = rows.iter().filter(|row| row.place.room == room);
@@ -134,7 +134,7 @@ fn kernel_calls(calls: &[String]) -> String {
         }
     }
     let told = counted.iter().map(|(name, count)| match *name {
-        // Outside of valgrind these read a page that the kernel shares.
+        // Outside of valgrind these calls read a page that the kernel shares.
         "clock_gettime" | "gettimeofday" | "time" => format!("({name} {count}, without a kernel outside of valgrind)"),
         _ => format!("{name} {count}"),
     });

@@ -17,7 +17,7 @@ use sleeve_server::host::allocator::{self, Allocator};
 #[derive(Debug)]
 pub struct OffPage;
 
-/// From so many bytes on a block is large.
+/// The size in bytes from which on a block is large.
 const LARGE_MIN: usize = 16 * 1024;
 
 /// The distance in bytes between the beginning of the allocated memory and a large block in it. No larger alignment may be
@@ -110,7 +110,7 @@ pub fn enter() {
     allocator::enter(Allocator { name: "mimalloc", purge, describe });
 }
 
-/// Gives back the pages that nothing lies in any more: those of this thread's heap and those that no thread owns.
+/// Gives back the pages that hold no block any more: those of this thread's heap and those that no thread owns.
 fn purge() {
     // SAFETY: the function takes no pointer and may be called at any time, on any thread.
     unsafe { libmimalloc_sys::mi_collect(true) }

@@ -38,7 +38,7 @@ pub fn read() -> Result<(Command, ArgMatches), ExitCode> {
     let tool = words.get(1).and_then(|word| word.to_str()).unwrap_or_default();
     let mut command = Arguments::command();
     let matches = command.try_get_matches_from_mut(&words).map_err(|error| {
-        // `-h` alone asks for help, as in redis-cli; with a word behind it it names the host.
+        // `-h` alone asks for help, as in redis-cli. If a word follows, `-h` names the host.
         let asks_for_help = matches!(words.as_slice(), [_, _, last] if last == "-h");
         match command.find_subcommand_mut(tool).filter(|_| asks_for_help) {
             Some(tool) => {
@@ -67,7 +67,7 @@ fn refuse(error: &clap::Error, tool: &str) -> ExitCode {
         );
         return ExitCode::FAILURE;
     }
-    // Nothing can be done about an output that is gone.
+    // If standard output is closed, nothing can be done about it.
     let _ = error.print();
     match error.use_stderr() {
         true if tool == "doctor" => ExitCode::from(doctor::UNKNOWN),
@@ -76,7 +76,7 @@ fn refuse(error: &clap::Error, tool: &str) -> ExitCode {
     }
 }
 
-/// Returns the option that is unknown here, if Redis's or Valkey's program knows it.
+/// Returns the entry of an option that this program does not know, if Redis's or Valkey's program knows it.
 fn not_there(error: &clap::Error, table: &'static [Unsupported]) -> Option<&'static Unsupported> {
     let unknown = error.kind() == ErrorKind::UnknownArgument;
     match error.get(ContextKind::InvalidArg) {

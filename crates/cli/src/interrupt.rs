@@ -16,10 +16,10 @@ use rustix::fs::Timespec;
 use rustix::io::Errno;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-/// The exit code of a program that was ended by SIGINT before it was done: 128 and the signal's number.
+/// The exit code of a program that SIGINT ended early: 128 and the signal's number.
 pub const INTERRUPTED: u8 = 130;
 
-/// Hears SIGINT, and SIGTERM where that was wished.
+/// A listener for SIGINT, and for SIGTERM if the mode asks for it.
 #[derive(Debug)]
 pub struct Interrupt {
     heard: Arc<AtomicBool>,
@@ -28,12 +28,12 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Hears every SIGINT from now on.
+    /// Catches every SIGINT from now on.
     pub fn watch() -> io::Result<Self> {
         Self::of(&[SIGINT])
     }
 
-    /// Hears every SIGINT and SIGTERM from now on: for a mode that has started processes or files that must not outlive it.
+    /// Catches every SIGINT and SIGTERM from now on: for a mode that has started processes or files that must not outlive it.
     pub fn watch_end() -> io::Result<Self> {
         Self::of(&[SIGINT, SIGTERM])
     }
@@ -63,7 +63,7 @@ impl Interrupt {
         self.heard.swap(false, Ordering::AcqRel)
     }
 
-    /// Waits until `peer` can be read; false when a signal came first.
+    /// Waits until `peer` can be read; returns false if a signal came first.
     pub fn wait_readable(&self, peer: impl AsFd) -> io::Result<bool> {
         let peer = peer.as_fd();
         loop {
@@ -79,7 +79,7 @@ impl Interrupt {
         }
     }
 
-    /// Sleeps; false when a signal came first.
+    /// Sleeps; returns false if a signal came first.
     pub fn sleep(&self, time: Duration) -> bool {
         let end = Instant::now() + time;
         while !self.is_heard() {
@@ -88,7 +88,7 @@ impl Interrupt {
                 return true;
             }
             let left = Timespec::try_from(left).ok();
-            // The clock and the flag are asked again, however the wait ended.
+            // The loop reads the clock and the flag again, however the wait ended.
             let _ = poll(&mut [PollFd::new(&self.wakes, PollFlags::IN)], left.as_ref());
         }
         false
@@ -96,7 +96,7 @@ impl Interrupt {
 }
 
 impl AsFd for Interrupt {
-    /// Readable as soon as a signal has come.
+    /// Returns a descriptor that is readable as soon as a signal has come.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.wakes.as_fd()
     }

@@ -14,10 +14,10 @@ use sleeve_wire::frame::{FrameError, Scanner, speaks_tls};
 /// The longest line (error text, number, header) that a reply may hold, in bytes.
 const LINE_LENGTH_MAX: usize = 64 * 1024;
 
-/// Bytes that are kept of one reply: room for the longest string of a server, 512 MiB, and as much again.
+/// The most bytes that are kept of one reply: room for the longest string of a server, 512 MiB, and as much again.
 const REPLY_BYTES_MAX: u64 = 1 << 30;
 
-/// The message for a server that speaks TLS, when it is spoken to without.
+/// The message for a server that expects TLS on a port to which the tool connects without it.
 const USE_TLS: &str = "this port speaks TLS: add --tls";
 
 /// Returns the length of the reply that the buffer begins with, if it is whole.
@@ -40,13 +40,13 @@ pub fn cut(scanner: &mut Scanner, buffer: &[u8]) -> io::Result<Option<usize>> {
 /// The scanner's state between reads.
 #[derive(Debug)]
 pub struct Replies {
-    /// Bytes of the current bulk, its line end included, that have not arrived.
+    /// The bytes of the current bulk, with its line end, that have not arrived.
     skip: usize,
-    /// Frames that are missing until the current top-level reply is whole.
+    /// The number of frames that are missing until the current top-level reply is whole.
     missing: u64,
     /// True if the frame is no reply but a message that the server pushes.
     is_push: bool,
-    /// The beginning of a line that the last read cut.
+    /// The beginning of a line with an end that has not arrived yet.
     line: Vec<u8>,
     first_error: Option<String>,
 }
@@ -63,9 +63,9 @@ impl Replies {
         self.first_error.as_deref()
     }
 
-    /// Takes the next bytes of the stream and returns how many top-level replies they complete.
+    /// Takes the next bytes of the stream and returns the number of top-level replies that they complete.
     ///
-    /// Fails with `InvalidData` when the bytes are not RESP.
+    /// Fails with `InvalidData` if the bytes are not RESP.
     pub fn count(&mut self, mut bytes: &[u8]) -> io::Result<usize> {
         let mut complete = 0;
         while !bytes.is_empty() {

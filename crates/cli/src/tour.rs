@@ -21,7 +21,7 @@ use crate::workload::{Far, WORKLOADS, Workload, run_all};
 
 /// The round trip of the documents' LAN.
 const LAN: Duration = Duration::from_micros(300);
-/// The workloads that are worth their time when each round trip takes that long.
+/// The workloads that are worth their time over a line with such a round trip.
 const OVER_LAN: [&str; 3] = ["booksleeve", "pipelining", "update-token"];
 
 const EXAMPLES: &str = "\
@@ -39,7 +39,7 @@ pub struct TourOptions {
     pub json: bool,
 }
 
-/// Does the tour; the exit code is 1 when a step failed.
+/// Runs the tour; the exit code is 1 if a step failed.
 pub fn run(options: &TourOptions) -> ExitCode {
     let start = Instant::now();
     match walk(options) {
@@ -62,7 +62,7 @@ pub fn run(options: &TourOptions) -> ExitCode {
     }
 }
 
-/// Does all of it; false when Ctrl-C came before the end.
+/// Runs the whole tour; returns false if Ctrl-C came before the end.
 fn walk(options: &TourOptions) -> Result<bool, String> {
     let mut table = Table::new(options.json);
     let interrupt = Interrupt::watch().map_err(|error| error.to_string())?;

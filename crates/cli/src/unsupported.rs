@@ -4,12 +4,12 @@
 //! If a user types one, the program says so. The option is neither guessed at nor sent to the server as a command. `--help` and
 //! `docs/differences.md` list the same options.
 
-/// An option that is not there.
+/// An option of another program that this program does not have.
 #[derive(Debug)]
 pub struct Unsupported {
-    /// As it is typed.
+    /// The option, as it is typed.
     pub name: &'static str,
-    /// The reason why it is not there, or the replacement for it.
+    /// The reason why it is missing, or its replacement.
     pub why: &'static str,
 }
 
@@ -26,7 +26,7 @@ const FAMILY: &str = "give -h an address of that kind instead of a name";
 const LIBRARY: &str = "the tests are those of --list; give the command itself for others";
 const FUZZ: &str = "hostile commands are a test of the project, not of its load generator";
 
-/// The options of redis-cli 7.0 and valkey-cli 9 that are missing here.
+/// The options of redis-cli 7.0 and valkey-cli 9 that `sleeve cli` does not have.
 pub static OF_CLI: &[Unsupported] = &[
     absent("-c", CLUSTER),
     absent("--cluster", "clusters are not managed from here"),
@@ -47,7 +47,7 @@ pub static OF_CLI: &[Unsupported] = &[
     absent("--hotkeys-count", "--hotkeys names the 16 hottest"),
 ];
 
-/// The options of redis-benchmark 7.0 and valkey-benchmark 9 that are missing here.
+/// The options of redis-benchmark 7.0 and valkey-benchmark 9 that `sleeve bench` does not have.
 pub static OF_BENCH: &[Unsupported] = &[
     absent("--cluster", CLUSTER),
     absent("--rfr", CLUSTER),

@@ -20,22 +20,22 @@ use sleeve_tests::random::seed;
 use sleeve_tests::transcript::frame::{split, text};
 use sleeve_tests::{Kind, Server, soak, strict};
 
-/// A command that takes longer than this does not end.
+/// The time after which a command counts as one that never ends.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The number of dumps after which the data is deleted, and other values are dumped and tampered with.
 const TOGETHER: usize = 2_000;
 
-/// More memory than this the run never takes: no value that is dumped has more than some hundred kilobytes.
+/// The limit of the run's memory: no value that is dumped has more than some hundred kilobytes.
 const MEMORY_MAX: u64 = 1 << 30;
 
-/// The request under way, for the report of a test that dies.
+/// The request under way, for the report of a test that panics.
 #[derive(Debug, Default)]
 struct Scene {
     seed: u64,
     dump: Vec<u8>,
     words: Words,
-    /// Moves on with every command.
+    /// The number of commands so far.
     steps: u64,
     done: bool,
 }

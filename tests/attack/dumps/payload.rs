@@ -61,7 +61,7 @@ impl Asks for Connection {
     }
 }
 
-/// Dumps to begin with.
+/// The dumps from which tampered ones are made.
 #[derive(Debug, Default)]
 pub struct Payloads {
     whole: Vec<Vec<u8>>,
@@ -113,7 +113,7 @@ impl Payloads {
 
 /// Changes a value in one way.
 fn tamper(value: &mut Vec<u8>, other: &[u8], random: &mut Random) {
-    // The front, with type and lengths, is changed more often than the rest.
+    // The front, with type and lengths, is changed more often than other bytes.
     let within = |length: usize, random: &mut Random| {
         let reach = if random.once_in(2) { length.min(24) } else { length };
         random.below(reach.max(1))

@@ -25,7 +25,7 @@ const OF_ANY: &[&str] = &[
     "TTL restored",
 ];
 
-/// Requests that read all of a value.
+/// Requests that read the whole value.
 const WHOLE: &[&str] = &[
     "GET restored",
     "PFCOUNT restored",
@@ -41,7 +41,7 @@ const WHOLE: &[&str] = &[
     "XPENDING restored g - + 100",
 ];
 
-/// Requests that remove it.
+/// Requests that remove the value.
 const AT_LAST: &[&str] = &[
     "DEBUG DIGEST",
     "MEMORY USAGE kept",
@@ -89,10 +89,10 @@ fn aimed(row: &'static Row, generator: &mut Generator) -> Words {
         Begin::Index(place) => Some(usize::from(place)),
         _ => None,
     });
-    // Where the number of keys comes first, the first of them stands behind it.
+    // If the number of keys comes first, the first key stands behind it.
     let is_counted = matches!(row.keys.first().map(|keys| keys.find), Some(sleeve_wire::commands::Find::Count { .. }));
     let place = place.map(|place| place + usize::from(is_counted));
-    // These return as many elements as their count asks for, however small the value is: the count is kept small.
+    // These commands return as many elements as their count asks for, however small the value is, so the count is kept small.
     if row.full_name.contains("rand") {
         let is_huge = |word: &Vec<u8>| word.starts_with(b"-") && word.len() > 5;
         words.iter_mut().filter(|word| is_huge(word)).for_each(|word| *word = b"-99".to_vec());

@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use sleeve_tests::transcript::frame::{children, leaves, text};
 use sleeve_tests::{Connection, Server};
 
-/// A condition that does not hold after this time does not hold, in seconds.
+/// The time, in seconds, after which a condition counts as failed.
 const PATIENCE_S: u64 = 60;
 
-/// Looks at each thread for one verdict about spinning.
+/// The number of looks at each thread for one verdict about spinning.
 const LOOKS: usize = 20;
 
-/// Waits until `holds` gives nothing to object to.
+/// Waits until `holds` returns no objection.
 ///
 /// # Errors
 /// The last objection.
@@ -85,14 +85,14 @@ pub fn settle(server: &Server, workers: usize) -> Result<(), String> {
     sleeps(server)
 }
 
-/// Waits until every worker serves: a new connection goes to the worker with the fewest.
+/// Waits until every worker serves. A new connection goes to the worker with the fewest connections.
 fn until_served(server: &Server, workers: usize) -> Result<Connection, String> {
     let mut first = None;
     until(|| {
         let mut all = Vec::new();
         for _ in 0..workers * 2 {
             let mut connection = server.try_connect().map_err(|error| format!("cannot connect: {error}"))?;
-            // These end every state that holds up others; an error that there is none is fine.
+            // These commands end every state that holds up other clients. An error that there is no such state is fine.
             for calm in ["FAILOVER ABORT", "CLIENT UNPAUSE", "SCRIPT KILL", "FUNCTION KILL"] {
                 ask(&mut connection, calm)?;
             }

@@ -20,18 +20,18 @@ use super::commands::{Hostile, Manners, is_name, shown};
 /// The number of connections that never read and are kept.
 const LAZY_MAX: usize = 100;
 
-/// Replies of a server in a state that holds PING up as well.
+/// The beginnings of replies to PING in states that refuse it.
 const HELD_UP: [&[u8]; 3] = [b"-BUSY", b"-LOADING", b"-MASTERDOWN"];
 
-/// Commands that travel together at most.
+/// The most commands that are sent together.
 const TOGETHER_MAX: usize = 40;
 
 /// The state that a client shows to the nurse.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// The number of its connection, 0 while it has none.
+    /// The number of the client's connection, 0 while it has none.
     pub id: AtomicU64,
-    /// Moves on with every reply.
+    /// The number of replies so far.
     pub replies: AtomicU64,
     /// True if the client has done its part.
     pub done: AtomicBool,
@@ -42,9 +42,9 @@ pub struct Progress {
 pub struct Arena {
     /// The address of the server.
     pub address: SocketAddr,
-    /// Something is wrong already.
+    /// True if a client has found a fault.
     pub stop: AtomicBool,
-    /// For each client.
+    /// The progress of each client.
     pub progress: Vec<Progress>,
 }
 
@@ -63,7 +63,7 @@ pub type Fault = String;
 pub struct Tally {
     /// Commands sent.
     pub commands: usize,
-    /// Connections that the server ended although nothing that this client sent asked for it.
+    /// Connections that the server closed although this client did not ask for it.
     pub ended: usize,
 }
 
@@ -76,11 +76,12 @@ pub struct Client<'a> {
     connection: Option<Connection>,
     resp3: bool,
     in_multi: bool,
-    /// The connection has asked to be told how far the log is, and ends where that log is no longer this server's own.
+    /// True if the connection has asked for notifications of the journal's offset. The server closes it when its journal
+    /// becomes another one.
     follows_journal: bool,
     lazy: Vec<Connection>,
     tally: Tally,
-    /// Numbers the marks that tell a reply from another client's.
+    /// The number of tokens so far; a token tells this client's reply from another's.
     tokens: u64,
 }
 
@@ -137,7 +138,7 @@ impl<'a> Client<'a> {
     fn connect(&mut self) -> io::Result<()> {
         if self.connection.is_none() {
             let mut connection = Connection::open(self.arena.address)?;
-            // While a script runs for long, everybody is told so instead.
+            // While a long script runs, every client gets an error instead.
             let id = loop {
                 let id = connection.command(&["CLIENT", "ID"])?;
                 if let Some(id) = text(&id).and_then(|id| std::str::from_utf8(id).ok()?.parse().ok()) {
@@ -230,9 +231,9 @@ impl<'a> Client<'a> {
         self.resp3 = true;
         while sent.is_ok() {
             match self.reply() {
-                // A script that runs holds PING up as well.
+                // While a script runs, PING is refused too.
                 Ok(reply) if text(&reply) == Some(token.as_slice()) => return Ok(()),
-                // So does a primary's data that is being loaded, and a primary that is not there.
+                // PING is also refused while a primary's data is being loaded, and while the primary is not connected.
                 Ok(reply) if HELD_UP.iter().any(|start| reply.starts_with(start)) => {
                     self.connection = None;
                     return Ok(());

@@ -33,7 +33,7 @@ const UNCOUNTED: &[&str] = &[
 /// Commands that end other connections, or forget how many ended.
 const UNQUIET: &[&str] = &["client|kill", "config|resetstat"];
 
-/// Commands that only now and then are sent, since they take the data away or much time.
+/// Commands that are sent rarely, because they delete the data or take much time.
 const RARE: &[&str] =
     &["flushall", "flushdb", "swapdb", "script|flush", "function|flush", "migrate", "command", "command|docs"];
 
@@ -69,7 +69,7 @@ pub const PEERS: usize = 3;
 /// The commands that a generator leaves out.
 #[derive(Debug, Clone, Copy)]
 pub struct Manners {
-    /// A command has one reply.
+    /// True if every command must have exactly one reply.
     pub counted: bool,
     /// A client does not kill other connections.
     pub quiet: bool,
@@ -88,7 +88,7 @@ pub struct Hostile {
 }
 
 impl Hostile {
-    /// Commands that depend on `seed` and `manners` only.
+    /// Returns a generator of commands that depend on `seed` and `manners` only.
     pub fn new(seed: u64, manners: Manners) -> Hostile {
         let without = std::env::var(WITHOUT).unwrap_or_default();
         let is_wanted = |row: &&Row| {
@@ -131,7 +131,7 @@ impl Hostile {
         words
     }
 
-    /// Makes a hand-made command, if the row is one of these.
+    /// Makes the row's command by hand, if the row is one of these.
     fn by_hand(&mut self, row: &Row) -> Option<Words> {
         let often = !self.random().once_in(10);
         Some(match row.full_name {
@@ -215,7 +215,7 @@ impl Hostile {
         words
     }
 
-    /// CONFIG SET of options that do not decide whether the run goes on.
+    /// Makes a CONFIG SET of an option that does not decide whether the run goes on.
     fn option(&mut self) -> Words {
         let mut words = head("config|set");
         let live = |row: &&table::Row| {
@@ -304,7 +304,7 @@ impl Hostile {
         let database = edges::number(self.random());
         let mut words: Words =
             ["MIGRATE", "127.0.0.1", port, key].iter().map(|word| word.as_bytes().to_vec()).collect();
-        // Zero stands for a second.
+        // A timeout of zero would stand for a second.
         words.extend([database, timeout.replace('0', "10").into_bytes()]);
         words
     }

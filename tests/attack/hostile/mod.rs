@@ -22,16 +22,16 @@ use peers::Peers;
 use sleeve_tests::random::seed;
 use sleeve_tests::{Connection, Kind, Server, soak};
 
-/// Commands between two looks at the server.
+/// The number of commands between two checks of the server.
 const TURN: usize = 6_000;
 
 /// The attackers.
 const ROLES: [Role; 5] = [Role::Counts, Role::Counts, Role::Counts, Role::Anything, Role::Rude];
 
-/// A client that has not moved for so long is helped.
+/// The time, in milliseconds, after which a client without progress is helped.
 const NURSE_MS: u64 = 25;
 
-/// More memory than this the server never takes, with `maxmemory` at a quarter of it.
+/// The limit of the server's memory, with `maxmemory` at a quarter of it.
 const MEMORY_MAX: u64 = 1536 << 20;
 
 /// Limits that keep a run finite: of strings, replies, scripts and data; and a script may soon be killed.
@@ -136,7 +136,7 @@ fn forced_ends(server: &Server) -> Result<u64, Fault> {
         + checks::figure(&mut admin, "evicted_clients")?)
 }
 
-/// Makes the server as it was at the beginning, as far as the next turn is concerned.
+/// Restores the server to its first state, as far as the next turn needs it.
 fn clean(server: &Server) -> Result<(), Fault> {
     let mut admin = server.try_connect().map_err(|error| error.to_string())?;
     for line in [
@@ -152,7 +152,7 @@ fn clean(server: &Server) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Helps clients that stand still: ends pauses, scripts and waiting. It goes when all are done.
+/// Helps clients that stand still: ends pauses, scripts and waits. It ends when all clients are done.
 fn nurse(arena: &Arena) {
     let mut connection: Option<Connection> = None;
     let mut seen: Vec<(u64, Instant)> = arena.progress.iter().map(|_| (0, Instant::now())).collect();

@@ -18,16 +18,16 @@ use sleeve_wire::request::{Batch, Limits, Parser};
 use super::client::Arena;
 use super::commands::PEERS;
 
-/// For how long one waits for a replica to say or take something, in milliseconds.
+/// The timeout of each exchange with a replica, in milliseconds.
 const PATIENCE_MS: u64 = 100;
 
-/// A dump without keys, which says that it has no sum.
+/// A dump without keys, which says that it has no checksum.
 const DUMP: &[u8] = b"REDIS0011\xfa\x09redis-ver\x067.0.15\xff\0\0\0\0\0\0\0\0";
 
 /// The mark that ends a dump without an announced length.
 const MARK: &[u8; 40] = b"mmmmmmmmmmmmmmmmmmmmMMMMMMMMMMMMMMMMMMMM";
 
-/// Requests that stand in no stream.
+/// Requests that no primary sends.
 const STRANGE: &[&[&str]] = &[
     &["SHUTDOWN", "NOSAVE"],
     &["SYNC"],
@@ -112,7 +112,7 @@ fn answer(mut replica: TcpStream, random: &mut Random) -> io::Result<()> {
     Ok(())
 }
 
-/// Answers all that a replica says before it asks for the stream.
+/// Answers all requests of a replica before it asks for the stream.
 fn greet(replica: &mut TcpStream) -> io::Result<()> {
     let (mut heard, mut bytes) = (Vec::new(), [0; 4_096]);
     loop {

@@ -21,11 +21,11 @@ fn start() -> Server {
     Server::start_with(Kind::Sleeve, &["--workers", "2", "--busy-reply-threshold", "20", "--lua-memory-max", "64mb"])
 }
 
-/// Nests so deep that its argument is called below 180 functions of Lua's libraries.
+/// A function that nests calls: its argument is called below 180 functions of Lua's libraries.
 const NEST: &str = "local function nest(n, last) if n == 0 then return last() end \
                     return (('x'):gsub('x', function() return nest(n - 1, last) end)) end ";
 
-/// Programs that ran out of the stack, of the range of integers, or on for ever, and how their replies begin.
+/// Programs that exhaust the stack or the range of integers, or run for ever, with the beginnings of their replies.
 const SHORT: &[(&str, &str)] = &[
     ("return {unpack({}, -2147483648, 2147483647)}", "-ERR user_script:1: too many results to unpack"),
     ("return {unpack({}, 0, 2147483647)}", "-ERR user_script:1: too many results to unpack"),
@@ -177,7 +177,7 @@ fn whatever_a_function_does_can_be_ended() {
     }
 }
 
-/// Sends a request that does not end by itself, and ends it once others are told that they have to wait.
+/// Sends a request that does not end by itself, and ends it once other clients get the error that they have to wait.
 fn end(server: &Server, connection: &mut Connection, request: &[&str], kind: &str) {
     connection.send(&sleeve_tests::connection::request(request)).expect("sent");
     let mut admin = server.connect();
@@ -249,7 +249,7 @@ fn random_programs_end_or_are_ended() {
     }
 }
 
-/// Returns the reply to a request. If `ends` is set, a script that runs for long is killed.
+/// Returns the reply to a request. If `ends` is set, a long script is killed.
 fn until_answered(connection: &mut Connection, admin: &mut Connection, request: &[&str], ends: bool) -> Vec<u8> {
     connection.send(&sleeve_tests::connection::request(request)).unwrap_or_else(|error| panic!("{error}: {request:?}"));
     loop {

@@ -9,13 +9,13 @@ use sleeve_tests::transcript::frame::leaves;
 
 use super::reply::{Replies, ask, plain};
 
-/// Databases that the generator uses.
+/// The number of databases that the generator uses.
 const DATABASES: usize = 3;
 
 /// Names of the copies, which no command uses.
 const COPIES: [&str; 2] = ["copy:first", "copy:yardstick"];
 
-/// Looks at everything; the replies of all servers to the first question that they do not agree on, behind the question.
+/// Compares everything; returns the first question with replies that differ, and the replies of all servers to it.
 pub fn look(servers: &mut [&mut Connection], is_valkey: bool) -> Option<Replies> {
     (0..DATABASES).find_map(|database| look_at(servers, database, is_valkey))
 }
@@ -68,7 +68,7 @@ fn look_at_key(servers: &mut [&mut Connection], name: &[u8], is_valkey: bool) ->
     })
 }
 
-/// Restores the dumps of two servers everywhere.
+/// Restores the dumps of two servers on all servers.
 fn carry_over(servers: &mut [&mut Connection], name: &[u8], sources: [usize; 2]) -> Option<Replies> {
     let dump = vec![b"DUMP".to_vec(), name.to_vec()];
     for (copy, source) in COPIES.into_iter().zip(sources) {
@@ -99,14 +99,14 @@ fn same(servers: &mut [&mut Connection], question: &str, leeway: Leeway) -> Opti
     same_words(servers, &words(question), leeway)
 }
 
-/// Asks all servers; their replies where they do not agree.
+/// Asks all servers; returns their replies if they differ.
 fn same_words(servers: &mut [&mut Connection], question: &[Vec<u8>], leeway: Leeway) -> Option<Replies> {
     let replies: Replies = servers.iter_mut().map(|server| ask(server, question)).collect();
     let (yardstick, others) = replies.split_last()?;
     if others.iter().all(|reply| agree(reply, yardstick, leeway)) { None } else { Some(told(question, replies)) }
 }
 
-/// Replies behind the question that they answer.
+/// Returns the replies behind the question that they answer.
 fn told(question: &[Vec<u8>], replies: Replies) -> Replies {
     let question = question.join(&b' ');
     replies.into_iter().map(|reply| [&question, b" => ".as_slice(), &reply].concat()).collect()

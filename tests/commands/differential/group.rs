@@ -13,10 +13,10 @@ use sleeve_tests::{Connection, Kind, Server};
 use super::content;
 use super::reply::{Replies, ask};
 
-/// Connections to each server that commands use.
+/// The number of connections to each server that commands use.
 pub const CONNECTIONS: usize = 4;
 
-/// Options that a run changes, and where they stand at its beginning.
+/// Options that a run changes, and their values at its beginning.
 pub const OPTIONS: &[(&str, &str)] = &[
     ("hash-max-listpack-entries", "128"),
     ("hash-max-listpack-value", "64"),
@@ -35,7 +35,7 @@ pub const OPTIONS: &[(&str, &str)] = &[
 pub enum Step {
     /// A command on a connection.
     Send(usize, Words),
-    /// A command with a random result, chosen by the server of that number if it changes data.
+    /// A command with a random result: if it changes data, the server of that number makes the choice for all.
     Choose(usize, Words, usize),
     /// Looks at every key with its encoding, deadline and content, dumps and restores it.
     Look,
@@ -52,7 +52,7 @@ pub struct Servers<'a> {
 }
 
 impl<'a> Servers<'a> {
-    /// New connections to servers that are emptied first.
+    /// Opens new connections to the servers, after deleting their data.
     pub fn new(servers: &'a [Server], protocol: u8) -> Servers<'a> {
         let connections = servers.iter().map(|server| connect(server, protocol)).collect();
         Servers { servers, protocol, connections, queued: vec![None; CONNECTIONS] }
@@ -63,7 +63,7 @@ impl<'a> Servers<'a> {
         Servers::new(self.servers, self.protocol)
     }
 
-    /// Does all steps; the first that the servers do not agree on, and their replies.
+    /// Takes all steps; returns the first step with replies that differ, and the replies.
     pub fn run(&mut self, steps: &[Step]) -> Option<(usize, Replies)> {
         let is_valkey = self.is_valkey();
         let mut start = 0;
@@ -220,7 +220,7 @@ fn connect(server: &Server, protocol: u8) -> Vec<Connection> {
     ask(&mut connections[0], &[b"FUNCTION".to_vec(), b"FLUSH".to_vec()]);
     ask(&mut connections[0], &[b"SCRIPT".to_vec(), b"FLUSH".to_vec()]);
     for (option, value) in OPTIONS {
-        // Which options there are is the server's own business.
+        // Some servers do not have all options.
         let words = ["CONFIG", "SET", option, value].map(|word| word.as_bytes().to_vec());
         ask(&mut connections[0], &words);
     }

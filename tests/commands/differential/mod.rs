@@ -21,16 +21,16 @@ use sleeve_wire::commands::Group;
 /// The number of different faults after which a run ends, because more would be of the same kinds.
 const FAULTS_MAX: usize = 12;
 
-/// Commands between two looks at everything, after which the servers are emptied.
+/// The number of commands between two comparisons of all data, after which the data is deleted.
 const SEGMENT: usize = 20_000;
 
-/// Commands that travel together at most.
+/// The most commands that are sent together.
 const TOGETHER_MAX: usize = 100;
 
-/// Commands that servers of other makers have under the same name for something else, or not yet.
+/// Commands that other servers do not have yet, or have under the same name with another meaning.
 const NOT_ON_VALKEY: &[&str] = &["hgetdel", "sort", "sort_ro"];
 
-/// Commands that do something else since 7.2: consumers show more, come and go at other times, and lag is counted better.
+/// Commands that changed in 7.2: consumers show more, are created and removed at other times, and lag is counted better.
 const CHANGED_SINCE_7_0: &[&str] = &["xinfo|consumers", "xinfo|stream", "xinfo|groups", "xgroup|delconsumer", "xsetid"];
 
 /// Makes the steps of a segment.
@@ -151,7 +151,7 @@ fn compare(servers: &[Server], protocol: u8, seed: u64, commands: usize) -> Vec<
                 eprintln!("segment {segment_seed}:\n{fault}");
                 faults.push(fault);
             }
-            // They no longer hold the same data.
+            // The servers no longer hold the same data.
             break;
         }
         sent += history.len();

@@ -4,12 +4,12 @@
 use sleeve_tests::Connection;
 use sleeve_tests::transcript::frame::text;
 
-/// The replies of all servers to one step, which do not agree.
+/// The replies of all servers to one step on which they differ.
 pub type Replies = Vec<Vec<u8>>;
 
 /// Sends a command and waits for its reply.
 pub fn ask(connection: &mut Connection, words: &[Vec<u8>]) -> Vec<u8> {
-    // A server that ends the connection must not end the test: that is a reply like any other, and a wrong one.
+    // A server that closes the connection must not end the test: the error counts as a reply, and a wrong one.
     connection.command(words).unwrap_or_else(|error| format!("({error})").into_bytes())
 }
 

@@ -19,7 +19,7 @@ const SHOWN_MAX: usize = 60;
 /// The largest number of bytes of a word or a reply that are shown.
 const CLIPPED_MAX: usize = 400;
 
-/// Plays a history; the replies to its last step where they differ there.
+/// Plays a history; returns the replies to its last step if they differ.
 fn play(group: &Servers<'_>, history: &[Step]) -> Option<Replies> {
     let (index, replies) = group.again().run(history)?;
     (index + 1 == history.len()).then_some(replies)

@@ -21,7 +21,7 @@ use sleeve_tests::{Kind, Server};
 use sleeve_wire::commands::{Flags, Row, all};
 use stage::Stage;
 
-/// The options of every server here: no pause before a replica's snapshot, and no pings in its stream.
+/// The options of every server of this test: no pause before a replica's snapshot, and no pings in its stream.
 const OPTIONS: &[&str] = &[
     "--enable-debug-command",
     "yes",
@@ -35,7 +35,7 @@ const OPTIONS: &[&str] = &[
     "0",
     "--notify-keyspace-events",
     "KEAmn",
-    // With a bound and no shared integers every key has a clock of its own.
+    // With a limit and without shared integers every key has an access clock of its own.
     "--maxmemory",
     "1gb",
 ];

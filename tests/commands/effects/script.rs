@@ -46,13 +46,13 @@ pub enum Mark {
     Comment,
     /// A request by another client.
     Prepare,
-    /// A request on the connection that is looked at.
+    /// A request on the connection that is measured.
     PrepareOwn,
     /// Time passes.
     Pass,
     /// A client begins to wait.
     Wait,
-    /// A request that is looked at.
+    /// A request with effects that are measured.
     Measure,
 }
 

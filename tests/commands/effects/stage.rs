@@ -19,14 +19,14 @@ use crate::commands::effects::script::{Case, Mark};
 /// The keys that are watched.
 const KEYS: &[&str] = &["k", "s", "d"];
 
-/// A server with the connections that look at it.
+/// A server with the connections that observe it.
 pub struct Stage<'s> {
     server: &'s Server,
-    /// Prepares and asks.
+    /// The connection that prepares and asks.
     keeper: Connection,
-    /// Hears of events.
+    /// The connection that gets keyspace events.
     listener: Connection,
-    /// A client that has every key in a cache.
+    /// The connection of a client that has every key in a cache.
     cache: Connection,
     /// The connections that each watch one key.
     watchers: Vec<Connection>,
@@ -111,7 +111,7 @@ impl Stage<'_> {
         seen
     }
 
-    /// Makes a request and looks around; the last word is an effect that only an LRU policy shows.
+    /// Makes a request and collects its effects; the last word is an effect that only an LRU policy shows.
     fn measure(&mut self, policy: Policy, own: &mut Connection, text: &str, waiting: Option<&str>) -> Vec<String> {
         self.age(policy);
         let mut waiter = waiting.map(|text| self.begin_to_wait(text));
@@ -264,7 +264,7 @@ fn says_its_own(text: &str) -> bool {
 /// Returns the first line of a reply.
 fn first_line(reply: &[u8]) -> String {
     let line = reply.split(|&byte| byte == b'\r').next().unwrap_or_default();
-    // Of an error the code; its text is in the golden transcripts.
+    // An error is shortened to its code; its text is in the golden transcripts.
     let line = if line.starts_with(b"-") { line.split(|&byte| byte == b' ').next().unwrap_or_default() } else { line };
     escape(line)
 }

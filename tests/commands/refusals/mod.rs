@@ -44,7 +44,8 @@ fn answers_of(server: &Server, wanted: impl Fn(State, Position) -> bool) -> Answ
     answers
 }
 
-/// Asks some requests in one state and position, each on a connection of its own, for some change theirs; no script does.
+/// Sends some requests in one state and position. Each has a connection of its own, because some change theirs; scripts do
+/// not.
 fn ask(stage: &mut Stage<'_>, state: State, position: Position, asked: &[&Asked]) -> Vec<String> {
     stage.prepare(state);
     let count = if position == Position::Script { 1 } else { asked.len() };
@@ -212,7 +213,7 @@ fn every_command_is_asked_or_known_to_no_other_server() {
 fn the_answers_are_those_of_real_servers() {
     let is_recording = std::env::var_os("SLEEVE_RECORD").is_some();
     let mut said = Answers::new();
-    // Where nothing is recorded one server is asked, each request once, by itself: the rest would take minutes.
+    // If nothing is recorded, only one server is asked, each request once and alone: more would take minutes.
     for kind in if is_recording { &[Kind::Redis, Kind::Redis8, Kind::Valkey][..] } else { &[Kind::Redis] } {
         let server = Server::start_with(*kind, &[states::ARGUMENTS, states::ARGUMENTS_OF_PEERS].concat());
         let is_asked = |state: State, position| {

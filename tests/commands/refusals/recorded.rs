@@ -11,10 +11,10 @@ use sleeve_tests::server::workspace_root;
 
 use super::states;
 
-/// By state and position, then by command: the answer.
+/// The answers by state and position, then by command.
 pub type Answers = BTreeMap<(&'static str, &'static str), BTreeMap<String, String>>;
 
-/// Columns of a line that names commands.
+/// The width of a line that names commands, in columns.
 const WIDTH: usize = 120;
 
 fn path() -> PathBuf {
@@ -67,7 +67,7 @@ pub fn write(answers: &Answers) {
     std::fs::write(path(), text).expect("the file can be written");
 }
 
-/// Names in lines.
+/// Appends names in lines.
 fn list<'a>(text: &mut String, names: impl Iterator<Item = &'a str>) {
     let mut line = String::new();
     for name in names {

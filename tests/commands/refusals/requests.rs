@@ -10,17 +10,17 @@ use sleeve_wire::commands;
 pub struct Asked {
     /// The name of the command, or the kind of the script.
     pub name: String,
-    /// Its words.
+    /// The words of the request.
     pub words: Vec<String>,
-    /// A script may call it.
+    /// True if a script may call it.
     pub is_command: bool,
 }
 
-/// Commands that no server has which could be asked.
+/// Commands that only Sleeve has, so that no other server could be asked.
 pub const OF_NOBODY_ELSE: [&str; 8] =
     ["increx", "xnack", "sdiffcard", "sunioncard", "blmovem", "lmovem", "client|rings", "hotkeys|top"];
 
-/// Commands that answer with a stream, that leave their state, or that begin work which goes on behind the others' backs.
+/// Commands that answer with a stream, that leave their state, or that begin work which goes on in the background.
 const NOT_ASKED: [&str; 11] = [
     "bgrewriteaof",
     "client|unpause",
@@ -35,7 +35,7 @@ const NOT_ASKED: [&str; 11] = [
     "client|journal",
 ];
 
-/// Words behind a command's name where ones will not do.
+/// The words behind a command's name, if words of `1` will not do.
 const WORDS: [(&str, &str); 49] = [
     ("acl|deluser", "nobody"),
     ("acl|setuser", "probe x"),
@@ -119,7 +119,7 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-/// The flags of a script; none in the old way.
+/// The flags of a script; none for the form without flags.
 const FLAGS: [Option<&str>; 7] = [
     None,
     Some(""),

@@ -8,7 +8,7 @@ pub const ARGUMENTS: &[&str] = &["--enable-protected-configs", "yes", "--enable-
 /// Further arguments of a real server, with which it serves its clients often enough while it loads.
 pub const ARGUMENTS_OF_PEERS: &[&str] = &["--loading-process-events-interval-bytes", "1024"];
 
-/// A state that refuses.
+/// A state in which the server refuses requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     Healthy,
@@ -32,13 +32,13 @@ pub enum State {
 /// The position of a request: alone, in a transaction or in a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Position {
-    /// By itself.
+    /// The request is sent alone.
     Plain,
-    /// In a transaction, queued while the state holds.
+    /// The request is queued in a transaction while the state holds.
     Queued,
-    /// In a transaction, queued before the state began.
+    /// The request is queued in a transaction before the state begins.
     Changed,
-    /// In a script.
+    /// The request is called by a script.
     Script,
 }
 
@@ -111,8 +111,8 @@ impl State {
         self == Self::PausedWrites
     }
 
-    /// Returns whether this server is asked. If memory has run out, Redis 8 and Valkey 9 queue a command that does not grow:
-    /// there Sleeve is as 7.0.
+    /// Returns whether this server is asked. If memory has run out, Redis 8 and Valkey 9 queue a command that does not grow;
+    /// Sleeve refuses it, as 7.0 does.
     pub fn is_asked(self, kind: Kind, position: Position) -> bool {
         match kind {
             Kind::Redis => self != Self::Redirected,

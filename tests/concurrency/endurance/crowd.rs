@@ -11,7 +11,7 @@ use sleeve_tests::connection::request;
 use sleeve_tests::random::Random;
 use sleeve_tests::{Connection, Server};
 
-/// Descriptors that are used beside those of the crowd, by a generous count.
+/// The descriptors that are used in addition to those of the crowd, counted generously.
 const OTHER_DESCRIPTORS: u64 = 1_000;
 
 const SLOW_READERS: usize = 16;
@@ -29,7 +29,7 @@ pub struct Crowd {
 }
 
 impl Crowd {
-    /// So many connections to a server.
+    /// Opens so many connections to a server.
     pub fn gather(server: &Server, count: usize) -> Self {
         raise_limit(count as u64 + OTHER_DESCRIPTORS);
         let connections = (0..count).map(|_| server.connect()).collect();
@@ -65,9 +65,9 @@ impl Crowd {
 struct SlowReader {
     stream: BufReader<TcpStream>,
     number: usize,
-    /// Bytes of the value that is being read, with the end of its line.
+    /// The bytes of the current value that are still to be read, with the end of its line.
     left: usize,
-    /// Values that are owed behind that.
+    /// The number of values that follow.
     owed: usize,
 }
 

@@ -19,7 +19,7 @@ use sleeve_tests::{Connection, Kind, Server, soak, strict};
 
 use crowd::Crowd;
 
-/// Of this length on, a run is compared with itself.
+/// The duration from which on a run is compared with itself.
 const COMPARED_FROM: Duration = Duration::from_secs(60);
 
 /// The largest growth of the server's memory from the middle part to the last one, as a share of the former.
@@ -29,7 +29,7 @@ const MEMORY_GROWS_MAX: f64 = 0.03;
 /// as large at this percentile; a latency that grows with time grows beyond any factor.
 const SLOWEST_GROWS_MAX: f64 = 1.5;
 
-/// Replies that are faster than this are as good as each other.
+/// The latency below which replies are not compared.
 const FAST_ENOUGH: Duration = Duration::from_millis(2);
 
 /// The interval between two looks at the memory.
@@ -38,10 +38,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// The size of a crowd in the short form, and in tests that are not about drivers.
 const FEW_CONNECTIONS: usize = 200;
 
-/// Connections of a crowd in the long form.
+/// The number of connections of a crowd in the long form.
 const MANY_CONNECTIONS: usize = 10_000;
 
-/// Connections that send the mixed load.
+/// The number of connections that send the mixed load.
 const LOADERS: u64 = 3;
 
 /// The observations of the measuring connection in a part of the run.
@@ -74,9 +74,9 @@ impl Part {
     }
 }
 
-/// A server that has to endure it.
+/// A server under test, and its load.
 struct Scene<'a> {
-    /// Its name, as printed.
+    /// The name of the scene, as printed.
     name: &'a str,
     /// Words of its command line.
     arguments: &'a [&'a str],
@@ -84,7 +84,7 @@ struct Scene<'a> {
     crowd: usize,
 }
 
-/// Works for so long.
+/// Runs the load for this time.
 fn endure(scene: &Scene<'_>, seed: u64, length: Duration) {
     let limits = [
         "--maxmemory",
@@ -104,7 +104,7 @@ fn endure(scene: &Scene<'_>, seed: u64, length: Duration) {
     let count = 3 * (length.as_secs() / 180).max(1) as usize;
     let parts: Vec<Part> = std::thread::scope(|scope| {
         let (server, stop) = (&server, &stop);
-        // The end of the measurement, by success or panic, ends the load; else the scope would wait for it for ever.
+        // The end of the measurement, by success or panic, ends the load; otherwise the scope would wait for it for ever.
         let _ends = Ends(stop);
         for number in 0..LOADERS {
             scope.spawn(move || load(server, seed.wrapping_mul(31).wrapping_add(number), stop));
@@ -132,7 +132,7 @@ fn endure(scene: &Scene<'_>, seed: u64, length: Duration) {
     }
 }
 
-/// The last part against the middle one.
+/// Compares the last part with the middle one.
 fn compare(name: &str, middle: &Part, last: &Part) {
     let memory = last.memory() as f64 / middle.memory() as f64;
     assert!(
@@ -159,7 +159,7 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Asks for small things for so long, one at a time.
+/// Sends small requests for this time, one after the other.
 fn measure(server: &Server, length: Duration) -> Part {
     let mut connection = server.connect();
     let (begun, mut next_look) = (Instant::now(), Duration::ZERO);
@@ -172,7 +172,8 @@ fn measure(server: &Server, length: Duration) -> Part {
             part.times.push(asked.elapsed());
             assert!(strict::flaw(&reply, false).is_none() && !reply.starts_with(b"-ERR"), "{}", reply.escape_ascii());
         }
-        // By the clock, because looks that go with replies are many when the server has little to do and little to hold.
+        // The looks are timed by the clock: with one look for a number of replies there would be most looks when the server
+        // has little to do and little to hold.
         if begun.elapsed() >= next_look {
             part.memory.push(server.resident_bytes());
             next_look = begun.elapsed() + LOOK_EVERY;
@@ -181,7 +182,7 @@ fn measure(server: &Server, length: Duration) -> Part {
     part
 }
 
-/// Random commands over all types in pipelines, with much that is new, large, or soon over.
+/// Sends random commands over all types in pipelines, with many new, large and short-lived keys.
 fn load(server: &Server, seed: u64, stop: &AtomicBool) {
     let mut scope = Scope::default();
     // Commands that delete everything would leave nothing to be evicted, and commands that change the connection's state mean
@@ -241,7 +242,7 @@ fn churn(random: &mut Random) -> Words {
     line.into_iter().map(|word| word.as_bytes().to_vec()).collect()
 }
 
-/// Connections that come, ask for much or wait or listen, and go without reading it all.
+/// Opens connections that ask for much, wait or subscribe, and closes them before all replies are read.
 fn come_and_go(server: &Server, seed: u64, stop: &AtomicBool) {
     let mut random = Random::new(seed);
     let mut open: Vec<Connection> = Vec::new();

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::model::{Command, Value};
 
-/// The most calls that a part of a history may have: they are a set of bits.
+/// The most calls of a part of a history, because a set of them is a word of bits.
 const CALLS_MAX: usize = 64;
 
 /// A call: a command, or a transaction with several.
@@ -67,9 +67,9 @@ fn parts(history: &[Call]) -> Vec<Vec<Call>> {
 /// The values of all keys at one instant.
 type State = BTreeMap<usize, Value>;
 
-/// Returns whether there is an order. A replica's read stands in it at the time of the primary's state that it saw: before
-/// all calls that began after the reply arrived, and behind the replica's earlier reads; the primary may have ended other
-/// calls in between.
+/// Returns whether there is such an order. A replica's read stands in it at the time of the primary's state that it saw:
+/// before all calls that began after the reply arrived, and behind the replica's earlier reads; the primary may have ended
+/// other calls in between.
 pub fn is_linearizable(calls: &[Call]) -> bool {
     assert!(calls.len() <= CALLS_MAX, "a part of a history has at most {CALLS_MAX} calls");
     let all = if calls.len() == CALLS_MAX { u64::MAX } else { (1 << calls.len()) - 1 };
@@ -97,7 +97,7 @@ pub fn is_linearizable(calls: &[Call]) -> bool {
     false
 }
 
-/// Returns the state after a call, if it would have been answered so.
+/// Returns the state after a call, if the call would have got its reply in this state.
 fn after(state: &State, call: &Call) -> Option<State> {
     let mut next = state.clone();
     let same = call.replies.len() == call.commands.len()

@@ -24,19 +24,19 @@ use sleeve_tests::random::{Random, seed};
 use sleeve_tests::soak;
 use sleeve_tests::transcript::frame::{children, split};
 
-/// Clients that work at the same time.
+/// The number of clients that work at the same time.
 const CLIENTS: u64 = 3;
 
 /// The number of histories that are checked together.
 const HISTORIES: usize = 5_000;
 
-/// Beginnings and ends of calls in a history.
+/// The number of beginnings and ends of calls in a history.
 const TICKS: u64 = 40;
 
-/// Keys of each type in a history.
+/// The number of keys of each type in a history.
 const KEYS: usize = 2;
 
-/// Something that sends requests and waits for as many replies.
+/// A client that sends requests and waits for as many replies.
 trait Client {
     fn exchange(&mut self, requests: &[u8], replies: usize) -> Vec<u8>;
 }
@@ -73,7 +73,7 @@ fn command(random: &mut Random) -> (usize, Command) {
     }
 }
 
-/// Does one call and notes when, and in which history; nothing when there are enough.
+/// Makes one call and notes its times, and its history; returns nothing when there are enough histories.
 fn call(client: &mut impl Client, random: &mut Random, clock: &AtomicU64, histories: usize) -> Option<(usize, Call)> {
     let begin = clock.fetch_add(1, Ordering::SeqCst);
     let history = usize::try_from(begin / TICKS).ok().filter(|&history| history < histories)?;
@@ -100,8 +100,8 @@ fn call(client: &mut impl Client, random: &mut Random, clock: &AtomicU64, histor
     Some((history, Call { commands, replies, begin, end, on_replica: false }))
 }
 
-/// Histories of clients that work at the same time, each on keys of its own. The clock says which history a call belongs
-/// to, so that no client ever waits for another.
+/// Returns the histories of clients that work at the same time, each history on keys of its own. The clock says to which
+/// history a call belongs, so that no client ever waits for another.
 fn histories<C: Client + Send>(clients: Vec<C>, seed: u64, count: usize) -> Vec<Vec<Call>> {
     let clock = AtomicU64::new(0);
     let mut histories = vec![Vec::new(); count];
@@ -146,7 +146,7 @@ fn assert_linearizable(histories: &[Vec<Call>]) {
     assert!(first.is_none(), "{count} of {} histories have no order, such as {first:#?}", histories.len());
 }
 
-/// Looks at histories, round after round with other seeds, for as long as a soak wants; once by itself.
+/// Checks histories, round after round with other seeds, for as long as a soak wants; once by default.
 fn look(first_seed: u64, histories: impl Fn(u64) -> Vec<Vec<Call>>) {
     let began = Instant::now();
     for seed in first_seed.. {

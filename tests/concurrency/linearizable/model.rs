@@ -88,7 +88,7 @@ impl Value {
 
     fn increment(&mut self) -> String {
         let text = self.string.as_deref().unwrap_or("0");
-        // A number has one form only: 05 is none.
+        // A number has one form only: 05 is no number.
         let Some(old) = text.parse::<i64>().ok().filter(|old| old.to_string() == text) else {
             return "-ERR value is not an integer or out of range\r\n".into();
         };

@@ -29,7 +29,7 @@ fn told(connection: &mut Connection, name: &str) -> u64 {
     line.and_then(|number| number.trim().parse().ok()).unwrap_or_else(|| panic!("INFO does not tell {name}"))
 }
 
-/// Looks until something is so.
+/// Waits until a condition holds.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is_so() {

@@ -54,7 +54,7 @@ fn scripts_that_promise_to_write_nothing_are_not_held() {
     }
 }
 
-/// Requests that write, each adding to a number under `n`.
+/// Returns requests that write, each of which adds to a number under `n`.
 fn writes() -> [Vec<u8>; 3] {
     [
         request(&["INCR", "n"]),

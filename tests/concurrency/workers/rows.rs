@@ -25,7 +25,7 @@ const TRIES: usize = 2;
 /// The text of the PING behind each case: its reply shows that the server has answered all requests before it.
 const MARK: &str = "the-end-of-it";
 
-/// The words of rows that a generator does not know how to ask.
+/// The words of requests for rows that a generator cannot make.
 const GIVEN: &[(&str, &[&str])] = &[
     ("client|kill", &["id 999999", "type pubsub"]),
     ("client|pause", &["0", "0 write"]),
@@ -61,7 +61,7 @@ const LEFT_OUT: &[&str] = &["pfselftest"];
 /// Commands with a reply that depends on more than the data.
 const UNCOMPARED: &[&str] = &["debug", "migrate", "xinfo|consumers", "object|freq", "object|idletime", "lolwut"];
 
-/// A command on the way to a server, and in which place.
+/// A command in its place, ready to be sent.
 struct Case {
     row: &'static Row,
     name: String,

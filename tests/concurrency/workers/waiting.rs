@@ -16,10 +16,10 @@ use sleeve_tests::{Connection, Kind, Server, soak};
 
 use super::{PATIENCE, ask, told, until};
 
-/// Clients that wait.
+/// The number of clients that wait.
 const WAITERS: u64 = 50;
 
-/// Clients that serve them.
+/// The number of clients that serve them.
 const PRODUCERS: u64 = 3;
 
 /// The duration of the work on a server in the short form.
@@ -103,7 +103,7 @@ fn elements(reply: &[u8]) -> Vec<String> {
     words.filter(|word| word.starts_with("e:")).collect()
 }
 
-/// Waits again and again, and returns the elements that it has got.
+/// Waits again and again, and returns the elements that it has received.
 fn waiter(run: &Run<'_>, number: u64) -> Vec<String> {
     let (mut random, mut connection) = (Random::new(seed(1).wrapping_add(number)), run.server.connect());
     let (way, mut got) = (number as usize % WAYS.len(), Vec::new());
@@ -175,7 +175,7 @@ fn disturb(run: &Run<'_>) {
         let id = String::from_utf8_lossy(&id[1..]).trim().to_owned();
         thread::sleep(Duration::from_millis(random.between(30, 70).cast_unsigned()));
         ask(&mut connection, &["CLIENT", "KILL", "ID", &id]);
-        // It is answered or its connection ends: it is not left there.
+        // The client gets a reply or its connection is closed: it is not left waiting.
         assert!(matches!(victim.reply(), Ok(reply) if reply == b"*-1\r\n") || victim.reply().is_err());
     }
 }

@@ -7,13 +7,13 @@ use sleeve_store::rdb::push_len;
 
 /// A value under test.
 pub struct Case {
-    /// The name of its type and of its oddity.
+    /// The names of its type and of its oddity.
     pub name: String,
-    /// The version of the format that it takes.
+    /// The version of the format that the case needs.
     pub magic: &'static str,
     /// The number of its type.
     pub number: u8,
-    /// Its bytes behind that.
+    /// The bytes of the value behind the type's number.
     pub bytes: Vec<u8>,
 }
 
@@ -77,7 +77,7 @@ fn intset(width: u32, count: u32, numbers: &[i16]) -> Vec<u8> {
     width.to_le_bytes().into_iter().chain(count.to_le_bytes()).chain(numbers).collect()
 }
 
-/// These bytes with one of them changed.
+/// Returns these bytes with one of them changed.
 fn with(mut bytes: Vec<u8>, at: usize, byte: u8) -> Vec<u8> {
     bytes[at] = byte;
     bytes
@@ -283,7 +283,7 @@ impl Cases {
         }
     }
 
-    /// Types that have no values here.
+    /// Adds strings, and type numbers that stand for no type.
     fn add_others(&mut self) {
         self.add(("REDIS0010", 0), "string-good", string(b"value"));
         self.add(("REDIS0010", 0), "string-short", [length(9), b"value".to_vec()].concat());
@@ -316,7 +316,7 @@ struct Stream {
     length: u64,
     last_ms: u64,
     groups: u64,
-    /// The entries that are pending, and which consumer has which.
+    /// The pending entries, and the entries of each consumer.
     pending: Vec<u64>,
     consumers: Vec<(&'static str, Vec<u64>)>,
 }
@@ -354,7 +354,7 @@ impl Stream {
             pending.iter().for_each(|&ms| bytes.extend(raw_id(ms)));
         }
         if number == 26 {
-            // For how long and how many ids of producers are kept; none is, and none was seen.
+            // The limits of producers' ids, and counts of zero: no id is kept, and none was seen.
             bytes.extend(lengths(&[100, 100, 0, 0, 0]));
         }
         bytes

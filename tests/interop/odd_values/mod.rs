@@ -29,7 +29,7 @@ const PEERS: [Kind; 3] = [Kind::Redis, Kind::Redis8, Kind::Valkey];
 /// later: streams with wrong lists of pending entries. A server that was given one is started anew for the next value.
 const FREED_TWICE: &str = "-pending-";
 
-/// The outcome of a value: with RESTORE, and in a file.
+/// The outcomes of a value: by RESTORE, and in a file.
 type Outcome = (String, String);
 
 fn outcome(restore: &str, file: &str) -> Outcome {
@@ -135,7 +135,7 @@ impl Peer {
         fs::write(self.server.folder().join("dump.rdb"), file(case)).expect("the folder of the server");
         match self.ask(&["DEBUG", "RELOAD", "NOSAVE"]).as_deref() {
             Some(b"+OK\r\n") => loaded(KEYS.map(|key| self.ask(&["EXISTS", key]).as_deref() == Some(b":1\r\n"))),
-            // Some servers end, and some answer.
+            // Some servers end, and some reply.
             _ => {
                 self.connection = None;
                 "refuses"
@@ -186,7 +186,8 @@ fn odd_values_are_taken_and_refused_as_recorded() {
     }
 }
 
-/// Cases in which Sleeve refuses a file that all servers load which know the type, and why: they load damage unseen.
+/// Cases in which Sleeve refuses a file that all servers load which know the type, with the reason: those servers load the
+/// damage unnoticed.
 const ON_PURPOSE: [(&str, &str); 5] = [
     ("12-zset-ziplist-score", "a score that is no number becomes 0"),
     ("24-hash-timed-twice", "a field twice; Redis 8 refuses it where it checks in depth"),
@@ -225,7 +226,7 @@ fn the_recorded_answers_are_those_of_real_servers() {
             let (restore, file) = &recorded[&case.name][place + 1];
             let restored = peer.restore(case);
             if restored == "-" {
-                // An older version of this server, which does not know the type.
+                // The server is an older version, which does not know the type.
                 continue;
             }
             assert_eq!(restored, restore, "{} of {}", case.name, kind.name());

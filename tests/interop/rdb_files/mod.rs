@@ -48,7 +48,7 @@ fn value(random: &mut Random) -> String {
     }
 }
 
-/// Words of a command that makes or changes a key.
+/// Returns the words of a command that makes or changes a key.
 fn change(random: &mut Random, has_field_deadlines: bool) -> Vec<String> {
     let key = format!("{}:{}", ["s", "l", "t", "z", "h", "x", "i"][random.below(7)], random.below(25));
     let count = [1, 1, 3, 3, 20, 20, 200, 600][random.below(8)];
@@ -120,7 +120,7 @@ fn stream_change(random: &mut Random, key: String) -> Vec<String> {
     }
 }
 
-/// Random values of every type and encoding in three databases, some with deadlines, and a library of functions.
+/// Writes random values of every type and encoding into three databases, some with deadlines, and a library of functions.
 pub fn fill(connection: &mut Connection, random: &mut Random, has_field_deadlines: bool) {
     for database in DATABASES {
         assert_eq!(say(connection, &format!("SELECT {database}")), "+OK\r\n");
@@ -259,7 +259,7 @@ fn exchange(from: Kind, random: &mut Random, has_field_deadlines: bool) {
             assert_eq!(say(&mut there, "FCALL hello 0"), "$5\r\nhello\r\n");
             assert!(is_whole(to, &target.folder().join("dump.rdb")), "{route}");
         }
-        // And back: the snapshot of that server is read as the same data.
+        // The way back: the snapshot of that server is read as the same data.
         let (again, _) = read(&saved(&target, &mut target.connect()));
         let mut back = start(from);
         start_again_with(&mut back, &written(&again, &functions, format(own)));

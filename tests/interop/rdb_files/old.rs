@@ -3,7 +3,7 @@
 use sleeve_store::Pack;
 use sleeve_store::rdb::{crc64, push_len};
 
-/// A time that does not come while a test runs, seconds since the epoch.
+/// A time that is not reached while a test runs, in seconds since the epoch.
 const LATER_S: i32 = 2_000_000_000;
 
 fn string(bytes: &[u8]) -> Vec<u8> {
@@ -147,7 +147,7 @@ pub fn keys() -> usize {
     records().len()
 }
 
-/// Hashes with deadlines as Redis 7.4 wrote them before it was finished.
+/// Returns a file with hashes with deadlines as Redis 7.4 wrote them before it was finished.
 pub fn file_of_a_candidate() -> Vec<u8> {
     let deadline = i64::from(LATER_S) * 1000;
     let mut table = vec![2];

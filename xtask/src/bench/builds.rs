@@ -26,7 +26,7 @@ pub struct Builds {
 }
 
 impl Builds {
-    /// Sleeve's binary, and of each peer the build with the least CPU time per request.
+    /// Chooses Sleeve's binary, and of each peer the build with the least CPU time per request.
     ///
     /// # Errors
     /// When a peer is missing, or one of its builds does not run.
@@ -97,10 +97,10 @@ fn fastest(kind: Kind, found: Vec<PathBuf>, generator: &Path, effort: Effort) ->
     best.map(|(_, binary)| binary).ok_or_else(|| format!("no build of {} was found", kind.name()))
 }
 
-/// Starts a server that may run on these CPUs only. It inherits them from this thread, which has them for that moment.
+/// Starts a server that may run on these CPUs only. It inherits them from this thread, which is bound to them at that moment.
 ///
 /// # Errors
-/// When the CPUs are not to be had or the server does not come up.
+/// When the CPUs are not available or the server does not start.
 pub fn start_on(cpus: &[usize], kind: Kind, binary: &Path, arguments: Vec<String>) -> Result<Server, String> {
     bound_to(cpus, || Server::launch(kind, binary, Settings { arguments, password: None }))?
 }

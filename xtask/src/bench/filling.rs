@@ -5,12 +5,12 @@ use std::ops::Range;
 use sleeve_tests::Connection;
 use sleeve_tests::connection::request;
 
-/// Requests that are sent at once; their replies fit into any socket buffer.
+/// The number of requests that are sent at once; their replies fit into any socket buffer.
 pub const CHUNK: u64 = 500;
 
 const VALUE_BYTES: usize = 200;
 
-/// Bytes that cannot be compressed, the same in every run (SplitMix64).
+/// A source of bytes that cannot be compressed, the same in every run (SplitMix64).
 pub struct Noise(pub u64);
 
 impl Noise {
@@ -55,7 +55,7 @@ pub fn write<A: AsRef<[u8]>>(
     Ok(())
 }
 
-/// Sends one request; its reply.
+/// Sends one request; returns its reply.
 ///
 /// # Errors
 /// As [`write()`].

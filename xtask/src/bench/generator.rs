@@ -13,7 +13,7 @@ pub struct Load {
     /// The generator's name of the test.
     pub test: &'static str,
     pub clients: u32,
-    /// Requests in flight per connection.
+    /// The number of requests in flight per connection.
     pub pipeline: u32,
     pub requests: u64,
     /// Bytes of a value.
@@ -30,7 +30,7 @@ pub enum State {
     Kept(&'static str),
     /// The data that the test itself needs and no other, written anew for every run: the load adds or removes data.
     Filled,
-    /// Without data: the test builds its own.
+    /// No data: the test writes its own.
     Empty,
     /// The data that this many requests of the test itself leave behind, sent once: a set in the order of its growth.
     Grown(u64),

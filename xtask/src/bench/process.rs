@@ -2,7 +2,8 @@
 
 use std::fs;
 
-/// CPU time of all threads that it has had: fields 14 and 15 of `stat`, in hundredths.
+/// Returns the CPU time of all present and former threads of a process: fields 14 and 15 of `stat`, in hundredths of a
+/// second.
 ///
 /// # Errors
 /// When there is no such process.
@@ -13,7 +14,7 @@ pub fn cpu_seconds(process_id: u32) -> Result<f64, String> {
     if ticks.len() == 2 { Ok(ticks.iter().sum::<u64>() as f64 / 100.0) } else { Err("no times in stat".to_owned()) }
 }
 
-/// Its resident memory.
+/// Returns the resident memory of a process.
 ///
 /// # Errors
 /// As [`cpu_seconds`].

@@ -22,24 +22,24 @@ pub struct Case {
     pub default: bool,
     /// The request: its beginning, and a tail that is repeated.
     pub head: &'static [&'static str],
-    /// See `head`.
+    /// The tail of the request; see `head`.
     pub tail: &'static [&'static str],
     /// The number of times that the tail is repeated.
     pub tail_times: usize,
     /// True if the request is sent as an inline command.
     pub inline: bool,
-    /// The data that exist before the test when `--fill` is given.
+    /// The data that `--fill` writes before the test.
     pub fill: Option<&'static Fill>,
 }
 
-/// Data that are there once for each number of the key space: keys with a value each, or elements of one collection.
+/// Data with one item for each number of the key space: keys with a value each, or elements of one collection.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Fill {
     /// The name of the data that are being written, for the progress line.
     pub title: &'static str,
-    /// The request that writes one of them.
+    /// The request that writes one item.
     pub words: &'static [&'static str],
-    /// True if there is only one, however large the key space is.
+    /// True if there is only one item, however large the key space is.
     pub once: bool,
 }
 
@@ -50,7 +50,7 @@ const MEMBERS: Fill = each("fill myset", &["SADD", "myset", "element:__rand_int_
 const FIELDS: Fill = each("fill myhash", &["HSET", "myhash", "element:__rand_int__", DATA]);
 const SCORES: Fill = each("fill myzset", &["ZADD", "myzset", RANDOM, "element:__rand_int__"]);
 
-/// A script of three calls, and its digest.
+/// A script with three calls, and its digest.
 const SCRIPT: &str = "redis.call('SET', KEYS[1], ARGV[1]) local value = redis.call('GET', KEYS[1]) \
                       redis.call('INCR', KEYS[2]) return value";
 const DIGEST: &str = "71beb250c5c249ff1c6f68e35fe0690570cb80c6";
@@ -129,20 +129,20 @@ pub static CASES: &[Case] = &[
 ];
 
 impl Case {
-    /// Returns the words of the request, placeholders still in place.
+    /// Returns the words of the request, with the placeholders still in place.
     pub fn words(&self) -> Vec<&'static str> {
         let tails = (0..self.tail_times).flat_map(|_| self.tail.iter().copied());
         self.head.iter().copied().chain(tails).collect()
     }
 
-    /// Returns the encoded request with this value, its numbers still placeholders.
+    /// Returns the encoded request with this value. The numbers are still placeholders.
     pub fn request(&self, value: &[u8]) -> Vec<u8> {
         if self.inline { [self.head.join(" ").as_bytes(), b"\r\n"].concat() } else { encoded(&self.words(), value) }
     }
 }
 
 impl Fill {
-    /// Returns the encoded request with this value, its numbers still placeholders.
+    /// Returns the encoded request with this value. The numbers are still placeholders.
     pub fn request(&self, value: &[u8]) -> Vec<u8> {
         encoded(self.words, value)
     }

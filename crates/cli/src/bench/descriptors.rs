@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-/// Many connections need many descriptors: takes as many as the system allows without asking for privileges.
+/// Raises the limit on descriptors as far as the system allows without privileges, because many connections need many
+/// descriptors.
 pub fn raise_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);

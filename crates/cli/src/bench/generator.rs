@@ -20,18 +20,18 @@ use crate::interrupt::Interrupt;
 /// The interval at which the caller gets the progress.
 const TICK: Duration = Duration::from_millis(100);
 
-/// The sum of one test.
+/// The result of one test, over all threads.
 #[derive(Debug)]
 pub struct Outcome {
-    /// From the first request to the last reply.
+    /// The time from the first request to the last reply.
     pub elapsed: Duration,
-    /// Requests that were answered.
+    /// The number of requests that were answered.
     pub answered: u64,
-    /// Latencies in microseconds.
+    /// The latencies, in microseconds.
     pub latencies: Histogram<u64>,
-    /// The resources that the server used; `None` when it is not on this machine.
+    /// The resources that the server used; `None` if it is not on this machine.
     pub server: Option<Reading>,
-    /// CPU time that the generator used, in nanoseconds.
+    /// The CPU time that the generator used, in nanoseconds.
     pub generator_ns: u64,
 }
 

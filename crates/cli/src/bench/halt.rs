@@ -19,11 +19,11 @@ pub struct Halt {
 /// The order that the threads follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Order {
-    /// Go on.
+    /// Threads go on.
     None,
-    /// Send nothing more, and wait for the replies that are missing.
+    /// Threads send no more requests, and wait for the missing replies.
     Soon,
-    /// Leave everything as it is.
+    /// Threads stop at once.
     Now,
 }
 
@@ -35,12 +35,12 @@ impl Halt {
         Ok(Self { state: AtomicU8::new(0), sender, receiver })
     }
 
-    /// Orders the threads to send nothing more.
+    /// Orders the threads to send no more requests.
     pub fn soon(&self) {
         self.say(1);
     }
 
-    /// Orders the threads to leave everything as it is.
+    /// Orders the threads to stop at once.
     pub fn now(&self) {
         self.say(2);
     }
@@ -63,7 +63,8 @@ impl Halt {
 }
 
 impl AsFd for Halt {
-    /// Readable once an order was given. No thread reads from it: each order is one edge for every thread that watches.
+    /// Returns a descriptor that is readable once an order was given. No thread reads from it: each order is one edge for
+    /// every thread that watches.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.receiver.as_fd()
     }

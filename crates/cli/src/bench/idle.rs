@@ -34,7 +34,7 @@ pub fn run(endpoint: &Endpoint, login: &Login, clients: u32) -> Result<(), Strin
     Ok(())
 }
 
-/// Waits for news of a connection; false when Ctrl-C came first.
+/// Waits for an event on any connection; returns false if Ctrl-C came first.
 fn wait(streams: &[Stream], interrupt: &Interrupt) -> io::Result<bool> {
     let mut descriptors: Vec<PollFd> = streams.iter().map(|stream| PollFd::new(stream, PollFlags::IN)).collect();
     descriptors.push(PollFd::new(interrupt, PollFlags::IN));
@@ -44,7 +44,7 @@ fn wait(streams: &[Stream], interrupt: &Interrupt) -> io::Result<bool> {
     }
 }
 
-/// Reads away the bytes that the server pushes; returns false when it has hung up.
+/// Discards the bytes that the server pushes; returns false if it has closed the connection.
 fn is_open(stream: &Stream) -> bool {
     let mut buffer = [0; 4096];
     loop {

@@ -21,15 +21,15 @@ use super::template::{Numbers, Template};
 use crate::endpoint::{Endpoint, Login, Stream, hung_up};
 use crate::replies::Replies;
 
-/// Bytes that one read may bring.
+/// The most bytes of one read.
 const READ_LENGTH_MAX: usize = 64 * 1024;
-/// Connections served by one wake-up.
+/// The most connections that one wake-up serves.
 const EVENTS_MAX: usize = 256;
-/// The longest wait for a moment to send, in milliseconds; then the moment is asked for again.
+/// The longest wait for the time to send, in milliseconds; after it the time is computed again.
 const LONGEST_MS: u128 = 60_000;
-/// The number of the halt, among the numbers of connections.
+/// The number that stands for the halt among the numbers of connections.
 const HALT: u64 = u64::MAX;
-/// The longest latency that is told apart, in microseconds.
+/// The longest latency that the histogram tells apart, in microseconds.
 const LATENCY_US_MAX: u64 = 60_000_000;
 
 /// The work of one thread.
@@ -41,11 +41,11 @@ pub struct Share {
     pub login: Login,
     /// Connections.
     pub clients: usize,
-    /// Requests of all connections together; a number that a test of a certain duration never reaches.
+    /// The requests of all connections together. A test with a fixed duration has a number that it never reaches.
     pub requests: u64,
     /// The time after which no more requests are sent, counted from the beginning.
     pub duration: Option<Duration>,
-    /// Requests a second at the most.
+    /// The most requests a second.
     pub rate: Option<f64>,
     /// Requests of one batch.
     pub pipeline: usize,
@@ -98,7 +98,7 @@ pub struct Lane<'a> {
     in_flight: u64,
     latencies: Histogram<u64>,
     pace: Option<Pace>,
-    /// Connections that wait for their moment.
+    /// The connections that wait for their time to send.
     held: VecDeque<usize>,
 }
 
@@ -135,8 +135,8 @@ impl<'a> Lane<'a> {
         Ok(stream)
     }
 
-    /// Sends and receives until every request of the share has been answered or the test is over; adds finished requests
-    /// to `progress`.
+    /// Sends and receives until every request of the share has been answered or the test ends; adds finished requests to
+    /// `progress`.
     pub fn run(mut self, progress: &AtomicU64) -> io::Result<Measured> {
         let mut buffer = vec![0; READ_LENGTH_MAX];
         let mut events = Vec::with_capacity(EVENTS_MAX);
@@ -163,7 +163,8 @@ impl<'a> Lane<'a> {
                     self.send_rest(index)?;
                 }
                 if flags.intersects(EventFlags::IN | EventFlags::HUP | EventFlags::ERR) {
-                    // Bytes that TLS has decrypted and a full buffer has left behind are in no socket that could report them.
+                    // Bytes that TLS has decrypted and that did not fit into the buffer are in no socket, so no event reports
+                    // them.
                     while self.receive(index, &mut buffer)? == buffer.len() {}
                 }
             }
@@ -180,7 +181,7 @@ impl<'a> Lane<'a> {
     fn wait(&self, events: &mut Vec<Event>) -> io::Result<()> {
         events.clear();
         let wait = self.pace.filter(|_| !self.held.is_empty()).map(|pace| pace.wait(Instant::now()));
-        // The kernel waits in whole milliseconds, here in those that have begun.
+        // The kernel waits in whole milliseconds, so the wait is rounded up.
         let wait = wait.map(|wait| Duration::from_millis(wait.as_nanos().div_ceil(1_000_000).min(LONGEST_MS) as u64));
         let wait = wait.and_then(|wait| Timespec::try_from(wait).ok());
         match epoll::wait(&self.epoll, spare_capacity(events), wait.as_ref()) {
@@ -189,7 +190,7 @@ impl<'a> Lane<'a> {
         }
     }
 
-    /// Sends the next batch of a connection, if requests are left, or holds it until its moment.
+    /// Sends the next batch of a connection, if requests are left, or holds it until its time.
     fn send(&mut self, index: usize, now: Instant) -> io::Result<()> {
         let count = self.unissued.min(self.share.pipeline as u64) as usize;
         let Some(peer) = self.peers.get_mut(index) else { return Ok(()) };
@@ -240,7 +241,7 @@ impl<'a> Lane<'a> {
 
     /// Reads the bytes that have arrived, records them, and sends the next batch when this one is complete.
     ///
-    /// Reads once; returns how many bytes that brought.
+    /// Reads once; returns the number of bytes.
     fn receive(&mut self, index: usize, buffer: &mut [u8]) -> io::Result<usize> {
         let Some(peer) = self.peers.get_mut(index) else { return Ok(0) };
         let length = match (&peer.stream).read(buffer) {

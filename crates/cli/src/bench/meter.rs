@@ -45,7 +45,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// Returns the meter of the server at `endpoint`; `None` when it does not run on this machine.
+    /// Returns the meter of the server at `endpoint`; `None` if the server does not run on this machine.
     pub fn find(endpoint: &Endpoint, login: &Login) -> io::Result<Option<Self>> {
         let stream = login.connect(endpoint)?;
         if !stream.is_local() {
@@ -92,7 +92,7 @@ impl Meter {
         tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok()).collect()
     }
 
-    /// Its resident memory in bytes.
+    /// Returns the server's resident memory in bytes.
     pub fn resident_bytes(&self) -> Option<u64> {
         let statm = fs::read_to_string(self.tasks.with_file_name("statm")).ok()?;
         let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
@@ -100,7 +100,7 @@ impl Meter {
     }
 }
 
-/// CPU time of this process so far, in nanoseconds.
+/// Returns the CPU time of this process so far, in nanoseconds.
 pub fn own_nanoseconds() -> u64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     (time.tv_sec as u64) * 1_000_000_000 + time.tv_nsec as u64
@@ -136,7 +136,7 @@ fn switches(path: &Path) -> Option<u64> {
     counts.map(|(_, count)| count.trim().parse::<u64>().ok()).sum()
 }
 
-/// User and system time, in nanoseconds.
+/// Returns user and system time, in nanoseconds.
 fn ticks(path: &Path) -> Option<u64> {
     let ticks = stat_field(path, 14)? + stat_field(path, 15)?;
     Some(ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second()))

@@ -40,9 +40,9 @@ use crate::endpoint::{Endpoint, Login, cannot_connect, encode};
 use crate::interrupt::{INTERRUPTED, Interrupt};
 use crate::output;
 
-/// Requests in flight per connection while keys are filled in.
+/// The requests in flight on each connection while `--fill` writes.
 const FILL_PIPELINE: usize = 64;
-/// Connections that fill keys in.
+/// The number of connections with which `--fill` writes.
 const FILL_CLIENTS: usize = 4;
 
 /// Runs the tests that the options name; the exit code is 1 when a test could not be completed, and 130 when Ctrl-C ended
@@ -157,7 +157,7 @@ impl<'a> Session<'a> {
         vec![b'x'; self.options.load.data_size as usize]
     }
 
-    /// Writes every key or element of a set once, or the one thing that there is to write.
+    /// Writes each item of the data once.
     fn fill(&mut self, fill: &'static Fill) -> Result<(), String> {
         if self.filled.contains(&fill) {
             return Ok(());
@@ -223,7 +223,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Runs one share under a progress line, which is seen only where the error output is a terminal.
+    /// Runs one share under a progress line, which is printed only if the error output is a terminal.
     fn measure(&self, title: &str, share: &Share, threads: usize) -> Result<Outcome, String> {
         let style = ProgressStyle::with_template("{prefix}: {bar:30} {percent}% {msg} requests per second, {eta} left");
         let whole = share.duration.map_or(share.requests, |time| time.as_millis() as u64);

@@ -39,7 +39,7 @@ fn after_help() -> String {
     format!("{EXAMPLES}\n{}", unsupported::listing(unsupported::OF_BENCH))
 }
 
-/// The options that a workload does not look at: it brings its own commands, and speaks through the client library.
+/// The options that a workload ignores: it brings its own commands, and uses the client library.
 const OF_THE_GENERATOR: [&str; 21] = [
     "resp3",
     "tests",
@@ -64,7 +64,7 @@ const OF_THE_GENERATOR: [&str; 21] = [
     "precision",
 ];
 
-/// The options that have no meaning to connections that only stay.
+/// The options that have no meaning for idle connections (`-I`).
 const OF_REQUESTS: [&str; 20] = [
     "tests",
     "command",

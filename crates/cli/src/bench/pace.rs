@@ -5,10 +5,10 @@
 
 use std::time::{Duration, Instant};
 
-/// The longest delay that may be caught up.
+/// The longest delay that is caught up.
 const BACKLOG_MAX: Duration = Duration::from_millis(100);
 
-/// Requests a second that are not to be exceeded.
+/// A limit on the requests a second.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     each: Duration,
@@ -16,7 +16,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// So many requests a second from now on.
+    /// Allows so many requests a second from now on.
     pub fn new(rate: f64, now: Instant) -> Self {
         Self { each: Duration::try_from_secs_f64(1.0 / rate).unwrap_or(Duration::MAX), next: now }
     }

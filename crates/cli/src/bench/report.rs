@@ -27,19 +27,19 @@ pub enum Format {
 pub struct Setting {
     /// The test's title.
     pub title: String,
-    /// Connections.
+    /// The number of connections.
     pub clients: usize,
-    /// Requests of one batch.
+    /// The number of requests in a batch.
     pub pipeline: usize,
-    /// Bytes of a value.
+    /// The number of bytes of a value.
     pub data_size: usize,
-    /// Size of the key space; `None` when keys are fixed.
+    /// The size of the key space; `None` if all requests use fixed keys.
     pub keyspace: Option<u64>,
-    /// Generator threads.
+    /// The number of generator threads.
     pub threads: usize,
     /// True if connections are kept.
     pub keep_alive: bool,
-    /// Requests a second that were not to be passed.
+    /// The limit on requests a second, if there is one.
     pub rate_max: Option<u32>,
 }
 
@@ -48,13 +48,13 @@ pub struct Setting {
 pub struct Report<W> {
     out: W,
     format: Format,
-    /// Digits behind the point of a latency in milliseconds.
+    /// The number of digits behind the point of a latency in milliseconds.
     decimals: usize,
     tests: usize,
 }
 
 impl<W: Write> Report<W> {
-    /// Prints to `out`, latencies with so many digits behind the point.
+    /// Returns a report to `out` that prints latencies with so many digits behind the point.
     pub fn new(out: W, format: Format, decimals: usize) -> Self {
         Self { out, format, decimals, tests: 0 }
     }
@@ -185,22 +185,22 @@ fn summary(outcome: &Outcome) -> [(&'static str, f64); 6] {
     ]
 }
 
-/// Requests per second.
+/// Returns the requests per second.
 pub fn rate(requests: u64, elapsed: Duration) -> f64 {
     requests as f64 / elapsed.as_secs_f64().max(1e-9)
 }
 
-/// Milliseconds.
+/// Returns a time in milliseconds.
 pub fn milliseconds(microseconds: u64) -> f64 {
     microseconds as f64 / 1000.0
 }
 
-/// Microseconds for each of so many requests.
+/// Returns the microseconds for each of so many requests.
 pub fn each_us(nanoseconds: u64, requests: u64) -> f64 {
     nanoseconds as f64 / 1000.0 / requests.max(1) as f64
 }
 
-/// Returns a JSON string (RFC 8259, section 7).
+/// Returns the text as a JSON string (RFC 8259, section 7).
 pub fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for character in text.chars() {

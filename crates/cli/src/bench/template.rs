@@ -5,15 +5,15 @@
 
 use super::cases::RANDOM;
 
-/// Digits of a number that replaces the placeholder.
+/// The number of digits of a number that replaces the placeholder.
 const DIGITS: usize = RANDOM.len();
 
 /// The source of the numbers of the next request.
 #[derive(Clone, Debug)]
 pub enum Numbers {
-    /// The placeholder stays as it is.
+    /// No numbers: the placeholder stays as it is.
     Literal,
-    /// Uniform below a bound, from a small generator's state.
+    /// Random numbers, uniform below a bound, from a small generator's state.
     Random {
         /// The generator's state.
         state: u64,
@@ -36,8 +36,8 @@ impl Numbers {
         }
     }
 
-    /// Returns the number for the next placeholder, which is the first of its request or not; `None` when the placeholder
-    /// stays.
+    /// Returns the number for the next placeholder; `is_first` says that it is the first of its request. Returns `None` if
+    /// the placeholder stays.
     fn next(&mut self, is_first: bool) -> Option<u64> {
         match self {
             Self::Literal => None,

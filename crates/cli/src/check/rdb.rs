@@ -33,7 +33,7 @@ pub struct CheckRdbOptions {
     pub file: PathBuf,
 }
 
-/// The counts of one database.
+/// The counts of a database.
 #[derive(Clone, Copy, Debug, Default)]
 struct Database {
     keys: u64,
@@ -43,30 +43,30 @@ struct Database {
     announced: u64,
 }
 
-/// The facts that were read of a file.
+/// The facts that were read from a file.
 #[derive(Debug, Default)]
 struct FileStatistics {
     version: Option<(Origin, u16)>,
     about: Vec<(Vec<u8>, Vec<u8>)>,
     functions: u64,
-    /// Records that a server leaves out or puts right.
+    /// The records that a server leaves out or corrects.
     odd: Vec<Oddity>,
     /// The number of odd records; only some of them are kept.
     odd_count: u64,
     databases: BTreeMap<usize, Database>,
-    /// Keys by the name of their type.
+    /// The number of keys of each type, by the type's name.
     types: BTreeMap<&'static str, u64>,
     bytes: u64,
 }
 
-/// So many odd records are told one by one.
+/// The number of odd records that are printed one by one.
 const ODD_TOLD_MAX: usize = 10;
 
-/// Why a file is not whole.
+/// The reason why a file is not whole.
 enum Damage {
     /// The file cannot be read any further.
     File(Error),
-    /// This key stands in it twice.
+    /// The file has this key twice.
     Twice(KeyRecord),
 }
 
@@ -95,7 +95,7 @@ impl FileStatistics {
     }
 }
 
-/// Reads a file to its end, or to where it is damaged; `see` is shown everything with the byte behind it.
+/// Reads a file to its end, or to the damage; `see` gets each event with the byte behind it.
 fn examine(file: File, mut see: impl FnMut(u64, &Event)) -> (FileStatistics, Option<Damage>) {
     let mut census = FileStatistics::default();
     // The maker of the file cannot know this secret for long: it lasts as long as this process.
@@ -226,7 +226,7 @@ fn cost(damage: &Damage, census: &FileStatistics) -> String {
     }
 }
 
-/// Answers as redis-check-rdb does to these words.
+/// Replies as redis-check-rdb does to these arguments.
 pub fn run_words(words: &[OsString]) -> ExitCode {
     let [word] = words else {
         eprintln!("Usage: redis-check-rdb <rdb-file-name>");
@@ -271,7 +271,7 @@ pub fn check_as_tool(path: &Path, shown: &str) -> Option<u64> {
             }
         }
     }
-    // That tool counts a key as soon as it has its name.
+    // redis-check-rdb counts a key as soon as it has read its name.
     let named = u64::from(matches!(&damage, Some(Damage::File(Error { key: Some(_), .. }))));
     output::line(format_args!("[info] {} keys read", census.sum(|database| database.keys) + named));
     output::line(format_args!("[info] {} expires", census.sum(|database| database.volatile)));

@@ -6,28 +6,28 @@
 /// The way to the server, measured by requests that cost the server next to nothing.
 #[derive(Clone, Debug, Default)]
 pub struct Path {
-    /// Round trips of a PING, in microseconds.
+    /// The durations of PINGs, in microseconds.
     pub round_trip_us: Times,
-    /// PINGs a second of one connection that waits for each reply.
+    /// The PINGs a second of one connection that waits for each reply.
     pub alone_per_second: f64,
-    /// PINGs a second of one connection that does not wait, with those that others sent meanwhile.
+    /// The PINGs a second of one connection that does not wait, plus the commands that other clients sent in that time.
     pub together_per_second: f64,
     /// The time that a new connection takes until its first reply, logging in included, in microseconds.
     pub connect_us: f64,
-    /// Bytes a second in one direction; `None` where ECHO is refused.
+    /// The bytes a second in one direction; `None` if the server refuses ECHO.
     pub bytes_per_second: Option<f64>,
 }
 
-/// Times of many equal requests.
+/// The durations of many equal requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Times {
     /// The number of requests.
     pub count: usize,
-    /// A tenth took no longer: the round trip over an idle way.
+    /// The time that a tenth of the requests did not exceed: the round trip over an idle way.
     pub p10: f64,
-    /// Half took no longer.
+    /// The time that half of the requests did not exceed.
     pub p50: f64,
-    /// 99 of 100 took no longer.
+    /// The time that 99 of 100 requests did not exceed.
     pub p99: f64,
     /// The longest.
     pub max: f64,
@@ -48,19 +48,20 @@ impl Times {
 /// The traffic of the program, counted by the server.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Traffic {
-    /// For how long commands came, in seconds.
+    /// The time for which commands arrived, in seconds.
     pub seconds: f64,
-    /// Commands executed.
+    /// The number of commands executed.
     pub commands: u64,
-    /// Times that the server found bytes on a connection.
+    /// The number of times that the server found bytes on a connection.
     pub reads: u64,
-    /// Connections that were opened.
+    /// The number of connections that were opened.
     pub connects: u64,
     /// Bytes that the server received.
     pub bytes_in: u64,
     /// Bytes that the server sent.
     pub bytes_out: u64,
-    /// Connections open beside the doctor's that asked lately, on average; 0 where the doctor's user may not read that.
+    /// The average number of open connections, without the doctor's, that sent a command lately; 0 if the doctor's user may
+    /// not read that.
     pub clients: f64,
 }
 
@@ -69,40 +70,40 @@ pub struct Traffic {
 pub struct Evidence {
     /// The way to the server.
     pub path: Path,
-    /// The commands and bytes that came and went.
+    /// The commands and bytes in both directions.
     pub traffic: Traffic,
-    /// The number of calls of each command, and the time in it; empty where the server does not say.
+    /// The number of calls of each command, and the time in it; empty if the server does not report them.
     pub calls: Vec<Calls>,
-    /// The commands that the server wrote into its slow log meanwhile, the slowest first.
+    /// The commands that the server wrote into its slow log during the watch, the slowest first.
     pub slow: Vec<SlowCommand>,
-    /// A few commands as they came, where MONITOR is allowed.
+    /// A sample of commands as they arrived, if MONITOR is allowed.
     pub sample: Option<MonitorSample>,
-    /// A look-up of one key every now and then.
+    /// The durations of a look-up of one key, which is repeated during the watch.
     pub probe_us: Times,
     /// The server's process and memory.
     pub server: Server,
-    /// Its forks.
+    /// The server's forks.
     pub forks: Forks,
-    /// Its append-only log.
+    /// The server's AOF.
     pub log: Log,
-    /// Sockets of this machine's programs that are connected to the server, where there are any.
+    /// The sockets of this machine's programs that are connected to the server, if there are any.
     pub sockets: Option<Sockets>,
-    /// The program's processes, where the doctor started it.
+    /// The CPU time of the program's processes, if the doctor started the program.
     pub program: Option<Usage>,
-    /// The share of TCP segments that this machine sent again, where the server is another.
+    /// The share of TCP segments that this machine sent again, if the server is on another machine.
     pub sent_again_share: Option<f64>,
-    /// The numbers that could not be read, and why.
+    /// The numbers that could not be read, each with the reason.
     pub unread: Vec<String>,
 }
 
 /// A command's calls.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Calls {
-    /// Its full name in lower case.
+    /// The full name of the command in lower case.
     pub name: String,
     /// The number of calls.
     pub count: u64,
-    /// Their time in the server, in microseconds.
+    /// The time of the calls in the server, in microseconds.
     pub time_us: f64,
 }
 
@@ -111,17 +112,17 @@ pub struct Calls {
 pub struct SlowCommand {
     /// The execution time, in microseconds.
     pub time_us: u64,
-    /// Its beginning.
+    /// The beginning of the command.
     pub text: String,
 }
 
-/// Commands as they came.
+/// A sample of commands as they arrived.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MonitorSample {
     /// The number of connections that sent the commands, weighted as if all of them were equally busy; `None` if MONITOR
     /// gives no addresses.
     pub clients: Option<f64>,
-    /// Keys that they named.
+    /// The number of keys that the commands named.
     pub key_count: usize,
     /// The key that was named the most, quoted, and its share.
     pub hottest: Option<(String, f64)>,
@@ -129,40 +130,42 @@ pub struct MonitorSample {
     pub bursts: Option<Bursts>,
 }
 
-/// The commands that connections sent between two pauses: a request of the program's own users, as a rule.
+/// The bursts: runs of commands that a connection sent between two pauses. A burst is usually one request of the program's
+/// own users.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bursts {
     /// The number of bursts that were seen whole.
     pub count: usize,
-    /// Round trips of one, the median.
+    /// The round trips of a burst, the median.
     pub round_trips: f64,
-    /// The share of them that have about as many.
+    /// The share of bursts with about this number of round trips.
     pub alike_share: f64,
-    /// The share of the time that lies between them.
+    /// The share of the time that lies between bursts.
     pub pause_share: f64,
-    /// The command that comes the most in them.
+    /// The most frequent command in bursts.
     pub command: String,
 }
 
 /// The server as a process.
 #[derive(Clone, Debug, Default)]
 pub struct Server {
-    /// The threads that execute commands.
+    /// The number of threads that execute commands.
     pub workers: f64,
-    /// The share of the time that its workers were busy, waiting for a processor included where that is known; `None` if it
+    /// The share of the time that the workers were busy, with their waits for a processor if those are known; `None` if it
     /// cannot be measured.
     pub busy_share: Option<f64>,
-    /// Its part of that which was waiting for a processor.
+    /// The part of `busy_share` in which the workers waited for a processor.
     pub delayed_share: f64,
-    /// The share of looks in which one of its threads waited for a disk; `None` where it is not on this machine.
+    /// The share of looks in which one of the server's threads waited for a disk; `None` if the server is not on this
+    /// machine.
     pub disk_share: Option<f64>,
-    /// Bytes of it that are swapped out; `None` where it is not on this machine.
+    /// The bytes of the server that are swapped out; `None` if it is not on this machine.
     pub swapped_bytes: Option<u64>,
-    /// Pages that it had to read from a disk meanwhile.
+    /// The number of pages that the server had to read from a disk during the watch.
     pub major_faults: u64,
-    /// Bytes that its data takes, as it says itself.
+    /// The bytes of the server's data, as the server reports them.
     pub used_bytes: u64,
-    /// Bytes of it that are in memory, as it says itself.
+    /// The server's resident memory in bytes, as the server reports it.
     pub resident_bytes: u64,
 }
 
@@ -171,7 +174,7 @@ pub struct Server {
 pub struct Forks {
     /// The number of forks.
     pub count: u64,
-    /// The longest, in microseconds.
+    /// The duration of the longest fork, in microseconds.
     pub longest_us: u64,
 }
 
@@ -180,7 +183,7 @@ pub struct Forks {
 pub struct Log {
     /// True if the server has an AOF.
     pub is_on: bool,
-    /// `appendfsync`, where it may be read.
+    /// The value of `appendfsync`, if it may be read.
     pub policy: Option<String>,
     /// Writes that waited for the disk although they need not.
     pub delayed: u64,
@@ -198,7 +201,7 @@ pub struct Sockets {
 /// The processor time that processes use, as shares of the time of one processor.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
-    /// The busiest thread, or so many of them on average.
+    /// The busiest thread's share of a processor, or the average of several busiest threads.
     pub busiest_share: f64,
     /// The share of the time in which that thread waited for a processor.
     pub delayed_share: f64,
@@ -238,7 +241,7 @@ impl Evidence {
         self.sample.as_ref().and_then(|sample| sample.clients).unwrap_or(self.traffic.clients).max(1.0)
     }
 
-    /// Returns the share of a connection's time that round trips take, the way alone.
+    /// Returns the share of a connection's time that round trips take, counting only the way.
     pub fn waiting_share(&self) -> f64 {
         let waited_us = self.traffic.round_trips() as f64 * self.path.round_trip_us.p10;
         self.traffic.share_of_time(waited_us / self.connections())

@@ -10,23 +10,23 @@ use crate::endpoint::{Endpoint, Login, encode, exchange};
 use crate::replies::info::Info;
 use crate::workload::raw::{Raw, Requests};
 
-/// PINGs at most, one after the other.
+/// The most PINGs, one after the other.
 const PINGS_MAX: usize = 2_000;
-/// PINGs at least, however long they take.
+/// The fewest PINGs, however long they take.
 const PINGS_MIN: usize = 5;
-/// New connections.
+/// The number of new connections.
 const CONNECTS: usize = 9;
-/// PINGs that are sent without waiting.
+/// The number of PINGs that are sent without waiting.
 const TOGETHER: usize = 20_000;
 /// The duration of each of the measurements, if it can be ended.
 const TIME: Duration = Duration::from_millis(400);
 /// The echoed payloads, in bytes, one after the other: enough for the bandwidth to count more than the round trip.
 const ECHOED: [usize; 4] = [16 << 10, 64 << 10, 256 << 10, 1 << 20];
-/// Echoes of a length: the shortest counts, because others wait for a processor.
+/// The number of echoes of each length. The shortest time counts, because others include waits for a processor.
 const ECHOES: usize = 3;
 /// The duration of an echo, in microseconds, from which on it is not repeated.
 const LONG_ECHO_US: f64 = 100_000.0;
-/// An echo that takes so many round trips says how wide the way is.
+/// The number of round trips from which on the duration of an echo shows the bandwidth.
 const ROUND_TRIPS_OF_ECHO: f64 = 20.0;
 
 /// Measures it all.
@@ -45,7 +45,7 @@ pub fn measure(session: &mut Session, endpoint: &Endpoint, login: &Login, tally:
     })
 }
 
-/// PINGs one after the other: their times, and their mean.
+/// Sends PINGs one after the other; returns their durations, and the mean.
 fn pings(session: &mut Session) -> Result<(Times, f64), Fault> {
     let (begun, mut times) = (Instant::now(), Vec::new());
     while times.len() < PINGS_MIN || times.len() < PINGS_MAX && begun.elapsed() < TIME {
@@ -95,7 +95,8 @@ fn connect(endpoint: &Endpoint, login: &Login, tally: &Tally) -> Result<f64, Fau
     Ok(Times::of(times).p50)
 }
 
-/// Bytes a second of one direction, by echoes that go both ways, the best of them; `None` where the server refuses them.
+/// Returns the bytes a second in one direction, by echoes, which go both ways; the best echo counts. Returns `None` if the
+/// server refuses them.
 fn width(session: &mut Session, round_trip_us: f64) -> Result<Option<f64>, Fault> {
     let mut best: Option<f64> = None;
     for length in ECHOED {

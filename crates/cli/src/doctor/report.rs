@@ -66,7 +66,7 @@ fn details(finding: &Finding) {
     wrapped("  Remedy: ", &finding.remedy);
 }
 
-/// Prints words on lines of a width, those that follow under the first.
+/// Prints words within a width; following lines are indented to the first word.
 fn wrapped(head: &str, text: &str) {
     let mut line = head.to_owned();
     for word in text.split_whitespace() {
@@ -82,7 +82,7 @@ fn wrapped(head: &str, text: &str) {
     output::line(format_args!("{line}"));
 }
 
-/// Prints the same as one JSON object, for programs.
+/// Prints the report as one JSON object, for programs.
 pub fn print_json(server: &str, evidence: &Evidence, findings: &[Finding]) {
     let path = &evidence.path;
     let findings: Vec<Value> = findings

@@ -18,7 +18,7 @@ pub const NAME: &str = "sleeve-doctor";
 /// The timeout of a reply: a server that is swapped out or runs a slow command takes long.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Why there is no reply.
+/// The reason why there is no reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The server says no.
@@ -42,9 +42,9 @@ pub struct Own {
     pub commands: HashMap<String, u64>,
     /// The number of all requests.
     pub count: u64,
-    /// Bytes to the server.
+    /// The bytes sent to the server.
     pub bytes_in: u64,
-    /// Bytes from the server.
+    /// The bytes received from the server.
     pub bytes_out: u64,
 }
 
@@ -77,7 +77,7 @@ impl Session {
         }
     }
 
-    /// Sends a request; its reply, which is no error.
+    /// Sends a request; returns its reply. An error reply is a [`Fault`].
     pub fn ask(&mut self, words: &[&str]) -> Result<Vec<u8>, Fault> {
         let mut request = Vec::new();
         encode(words, &mut request);
@@ -119,7 +119,7 @@ impl Session {
     }
 }
 
-/// `info`, `client|list`: as the server counts it.
+/// Returns the name under which the server counts a command: `info`, `client|list`.
 fn full_name(words: &[&str]) -> String {
     let is_container = |word: &str| ["CLIENT", "CONFIG", "SLOWLOG"].contains(&word);
     match words {

@@ -43,7 +43,7 @@ pub struct Address {
     pub resp3: bool,
 }
 
-/// The certificates to trust and to show, where TLS is spoken.
+/// The certificates to trust and to show, if the connection uses TLS.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct TlsOptions {
     /// CA certificate file to verify with, instead of the system's
@@ -87,7 +87,7 @@ impl TlsOptions {
         tls
     }
 
-    /// Refuses these options where there is no TLS.
+    /// Refuses these options if the connection does not use TLS.
     pub fn check(&self, is_secure: bool) -> Result<(), String> {
         let given = [
             (self.cacert.is_some(), "--cacert"),

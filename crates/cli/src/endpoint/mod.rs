@@ -59,7 +59,7 @@ impl Endpoint {
         }
     }
 
-    /// Connects and blocks until the connection stands. Nagle's delay is off.
+    /// Connects, and blocks until the connection is established. Nagle's delay is off.
     pub fn connect(&self) -> io::Result<Stream> {
         match self {
             Self::Tcp { host, port } => tcp(host, *port).map(Stream::Tcp),
@@ -114,7 +114,7 @@ impl Stream {
         }
     }
 
-    /// Limits how long a read waits; `None` waits for ever.
+    /// Sets the timeout of a read; with `None` a read waits for ever.
     pub fn set_read_timeout(&self, limit: Option<std::time::Duration>) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.set_read_timeout(limit),
@@ -126,7 +126,7 @@ impl Stream {
         }
     }
 
-    /// Its own address and the peer's, where they have such.
+    /// Returns the stream's own address and the peer's, if they have addresses.
     pub fn addresses(&self) -> Option<(SocketAddr, SocketAddr)> {
         let stream = match self {
             Self::Unix(_) => return None,

@@ -27,7 +27,7 @@ pub struct TlsStream {
 }
 
 impl TlsStream {
-    /// Agrees with the server on keys.
+    /// Does the TLS handshake.
     pub fn new(stream: TcpStream, tls: &Tls, host: &str) -> io::Result<Self> {
         let tls_session = TlsSession::handshake(&stream, tls, host, Instant::now() + HANDSHAKE_TIME_MAX)?;
         Ok(Self { stream, tls_session, never_waits: AtomicBool::new(false), read_ms_max: AtomicU64::new(0) })
@@ -43,7 +43,7 @@ impl TlsStream {
         self.never_waits.store(on, Ordering::Relaxed);
     }
 
-    /// Limits how long a read waits.
+    /// Sets the timeout of a read.
     pub fn set_read_timeout(&self, limit: Option<Duration>) {
         self.read_ms_max.store(limit.map_or(0, |limit| limit.as_millis().max(1) as u64), Ordering::Relaxed);
     }

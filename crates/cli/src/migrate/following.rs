@@ -58,7 +58,7 @@ pub fn follow(to: &Server, (host, port): &(String, u16)) -> Result<(), Fault> {
     to.ask(&["REPLICAOF", host, &port.to_string()])
 }
 
-/// Waits until TO lacks little; prints how it goes on.
+/// Waits until TO lacks little; prints the progress.
 pub fn catch_up(from: &Server, to: &Server, interrupt: &Interrupt) -> Result<(), Fault> {
     let mut watched = Watched { connecting_since: None, was_syncing: false, failures: 0, printed: None };
     loop {
@@ -89,7 +89,7 @@ struct Watched {
 }
 
 impl Watched {
-    /// Prints a line where something is new, and once a second.
+    /// Prints a line when something has changed, and once a second.
     fn print(&mut self, stage: Stage, end: u64) {
         let kind = std::mem::discriminant(&stage);
         if self.printed.is_some_and(|(then, before)| before == kind && then.elapsed() < LINE) {

@@ -26,13 +26,13 @@ const LOOK: Duration = Duration::from_millis(5);
 /// The result of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// TO is the primary, and FROM its replica; writers were held for so long at most.
+    /// TO is the primary, and FROM its replica; the longest time for which writers were held.
     Done(Duration),
-    /// FROM is the primary, as before; writers were held for so long at most.
+    /// FROM is the primary, as before; the longest time for which writers were held.
     NotYet(Duration),
 }
 
-/// Waits until FROM counts TO among its replicas that have had their snapshot.
+/// Waits until FROM lists TO among its replicas that have received their snapshot.
 pub fn wait_for_target(from: &Server, to: &Server, interrupt: &Interrupt) -> Result<Replica, Fault> {
     let begun = Instant::now();
     loop {
@@ -50,7 +50,7 @@ pub fn wait_for_target(from: &Server, to: &Server, interrupt: &Interrupt) -> Res
     }
 }
 
-/// Waits for the moment at which FROM will hear soon how far TO is, or knows that it has everything.
+/// Waits for the moment at which FROM will soon get TO's acknowledgement, or knows that TO has everything.
 pub fn wait_for_moment(
     (from, release): (&Server, &Release),
     target: &Replica,
@@ -61,7 +61,7 @@ pub fn wait_for_moment(
         return Ok(());
     }
     let (begun, mut first) = (Instant::now(), None);
-    // Without an acknowledgement within two periods the handover is tried all the same: it may fail, and harms no client.
+    // If no acknowledgement arrives within two periods, the handover is tried all the same: it may fail, and harms no client.
     while begun.elapsed() < ACKNOWLEDGEMENT_PERIOD * 2 {
         let info = from.info()?;
         let Some(offset) = acknowledged(&info, target) else { return Ok(()) };
@@ -84,12 +84,12 @@ fn acknowledged(info: &Info, target: &Replica) -> Option<u64> {
     info.replicas().into_iter().find(is_target).map(|replica| replica.offset)
 }
 
-/// Returns how long FROM may wait for TO; the rest of the pause is for TO's answer.
+/// Returns the time that FROM may wait for TO; the rest of the pause is for TO's answer.
 fn patience(pause: Duration) -> Duration {
     pause - (pause / 4).min(Duration::from_millis(250))
 }
 
-/// Hands over once. Ctrl-C waits: this takes no longer than the pause.
+/// Hands over once. Ctrl-C has to wait: the attempt takes no longer than the pause.
 ///
 /// An error that is no refusal of FROM's leaves open which server is the primary.
 pub fn hand_over(from: &Server, target: &Replica, pause: Duration) -> Result<Outcome, Fault> {
@@ -106,7 +106,7 @@ pub fn hand_over(from: &Server, target: &Replica, pause: Duration) -> Result<Out
         if !is_aborted && begun.elapsed() >= pause {
             is_aborted = true;
             match from.ask::<()>(&["FAILOVER", "ABORT"]) {
-                // It may have come to its end just now.
+                // The failover may just have ended.
                 Ok(()) | Err(Fault::Refused(_)) => {}
                 Err(fault) => return Err(fault),
             }

@@ -24,7 +24,7 @@ use plan::Plan;
 use server::{Fault, Server};
 use settings::Settings;
 
-/// The exit code where it is not known which server is the primary.
+/// The exit code if it is not known which server is the primary.
 const UNKNOWN: u8 = 2;
 
 /// The interval between two looks whether FROM follows TO.
@@ -46,7 +46,7 @@ fn code_of(fault: &Fault) -> u8 {
     if matches!(fault, Fault::Interrupted) { INTERRUPTED } else { 1 }
 }
 
-/// Looks, and migrates; an error is one of looking.
+/// Looks at both servers, and migrates; the error is one of looking.
 fn try_run(options: &MigrateOptions) -> Result<ExitCode, Fault> {
     let is_secure = [&options.from, &options.to].iter().any(|url| url.starts_with("rediss://"));
     options.tls_options.check(is_secure).map_err(Fault::Refused)?;
@@ -67,11 +67,11 @@ fn try_run(options: &MigrateOptions) -> Result<ExitCode, Fault> {
     })
 }
 
-/// Why TO is not the primary.
+/// The reason why TO is not the primary.
 enum Failure {
-    /// FROM still is.
+    /// A step failed while FROM was still the primary.
     Before(Fault),
-    /// FROM was lost while it handed over.
+    /// The connection to FROM was lost during the handover.
     Amid(Fault),
 }
 
@@ -88,7 +88,7 @@ struct Migration<'o> {
     plan: Plan,
     options: &'o MigrateOptions,
     settings: Settings,
-    /// TO follows because it was told so here.
+    /// True if this migration has told TO to follow FROM.
     is_told_to_follow: bool,
 }
 
@@ -101,7 +101,7 @@ impl Migration<'_> {
             following::follow(&self.to, &self.place_of_from())?;
         }
         for attempt in 1..=self.options.attempts {
-            // An attempt that was given up late may have left it a primary.
+            // An attempt that was given up late may have left TO a primary.
             if attempt > 1 && !self.to.info()?.is_replica() {
                 following::follow(&self.to, &self.place_of_from())?;
             }
@@ -133,7 +133,7 @@ impl Migration<'_> {
         self.options.from_address.clone().unwrap_or_else(|| self.from.place())
     }
 
-    /// Does the steps that are left once TO is the primary. A step that fails now reverts nothing, and is reported.
+    /// Takes the remaining steps once TO is the primary. If one fails now, nothing is reverted, and the failure is reported.
     fn finish(&mut self, held: Duration) -> ExitCode {
         let (from, to) = (&self.from, &self.to);
         output::line(format_args!("{to} is the primary now; writers were held for {} ms at most", held.as_millis()));
@@ -166,7 +166,7 @@ impl Migration<'_> {
         ExitCode::SUCCESS
     }
 
-    /// FROM is the primary: leaves TO as it was found, but for its data, and says so.
+    /// Restores TO, except for its data, and reports it. FROM is still the primary.
     fn undo(&mut self, fault: &Fault) -> ExitCode {
         output::flush();
         eprintln!("{fault}");
@@ -188,7 +188,7 @@ impl Migration<'_> {
         ExitCode::from(code_of(fault))
     }
 
-    /// Returns TO to its former state; returns a sentence about it.
+    /// Restores TO to its former state; returns a sentence about it.
     fn release_to(&mut self) -> Result<String, Fault> {
         let to = &self.to;
         if !self.is_told_to_follow {
@@ -216,7 +216,7 @@ impl Migration<'_> {
         ))
     }
 
-    /// Finds out which server is the primary, after FROM was lost while it handed over.
+    /// Finds out which server is the primary, after the connection to FROM was lost during the handover.
     fn settle(&mut self, fault: &Fault) -> ExitCode {
         output::flush();
         let begun = Instant::now();
@@ -224,7 +224,7 @@ impl Migration<'_> {
             if info.text("master_failover_state") == "no-failover" {
                 return if info.is_replica() { self.finish(self.options.pause()) } else { self.undo(fault) };
             }
-            // Refused if it came to its end just now, which is seen next.
+            // FROM refuses if the failover has just ended, which the next look shows.
             _ = self.from.ask::<()>(&["FAILOVER", "ABORT"]);
             if begun.elapsed() > self.from.patience {
                 break;
@@ -250,7 +250,7 @@ impl Migration<'_> {
     }
 }
 
-/// Why a server is not as it was.
+/// Returns a sentence about the reason why a server could not be restored.
 fn sentence(fault: &Fault, settings: &Settings, server: &Server) -> String {
     let changed = settings.changed(server);
     match changed.as_slice() {

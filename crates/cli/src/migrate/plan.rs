@@ -14,9 +14,9 @@ pub struct Plan {
     pub from: Release,
     /// TO's release.
     pub to: Release,
-    /// TO is a replica of FROM already.
+    /// True if TO is already a replica of FROM.
     pub is_following: bool,
-    /// FROM can load TO's dumps.
+    /// True if FROM can load TO's dumps.
     pub has_way_back: bool,
     /// Facts that the operator should know.
     notes: Vec<String>,
@@ -45,7 +45,7 @@ pub fn look(from: &Server, to: &Server, options: &MigrateOptions) -> Result<Plan
     Ok(plan)
 }
 
-/// TO as FROM lists it among its replicas, if it is one and can be told from the others.
+/// Returns TO's entry in FROM's list of replicas, if TO is one and can be told from the others.
 pub fn target(from: &Server, to: &Server) -> Result<Option<Replica>, Fault> {
     let is_set = |value: &String| !value.is_empty() && value != "0";
     let option = |name| Ok::<_, Fault>(to.option(name)?.filter(is_set));
@@ -66,7 +66,7 @@ pub fn target(from: &Server, to: &Server) -> Result<Option<Replica>, Fault> {
     Ok(replicas.pop())
 }
 
-/// Returns whether TO was told to follow the server at FROM's place, be its link up or not.
+/// Returns whether TO was told to follow the server at FROM's address, with its link up or not.
 fn is_sent_to((address, from): (&Option<(String, u16)>, &Server), new: &Info) -> bool {
     let (host, port) = address.clone().unwrap_or_else(|| from.place());
     new.text("master_host") == host && new.number("master_port") == u64::from(port)
@@ -108,7 +108,7 @@ fn check_empty(to: &Server, new: &Info, options: &MigrateOptions) -> Result<(), 
     Err(Fault::refused(format!("{to} {why}: --replace says that this may go")))
 }
 
-/// Refuses two servers of which one cannot follow the other; whether the way back is open.
+/// Refuses two servers if TO cannot follow FROM; returns whether the way back is open.
 fn check_releases(
     (from, old): (&Server, &Release),
     (to, new): (&Server, &Release),
@@ -193,7 +193,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Notes differences that do not hinder the move, and may surprise.
+    /// Notes differences that do not prevent the move, but may surprise.
     fn note_differences(&mut self, (from, old): (&Server, &Info), (to, new): (&Server, &Info)) -> Result<(), Fault> {
         if self.is_following {
             self.notes.push("TO follows FROM already".to_owned());

@@ -3,7 +3,7 @@
 
 use crate::replies::info::Info;
 
-/// The project that has made it.
+/// The project that has made the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Maker {
     Redis,
@@ -14,9 +14,9 @@ enum Maker {
 /// The format of a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Redis's, of this version.
+    /// Redis's format, in this version.
     Redis(u16),
-    /// Valkey's own, from version 80 on.
+    /// Valkey's own format, from version 80 on.
     Valkey(u16),
 }
 

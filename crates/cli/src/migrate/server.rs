@@ -10,14 +10,14 @@ use crate::endpoint::address::resolve_url;
 use crate::endpoint::{Endpoint, Login, client_config};
 use crate::replies::info::Info;
 
-/// Why a step has not come to its end.
+/// The reason why a step has not succeeded.
 #[derive(Debug)]
 pub enum Fault {
     /// A server cannot be reached, or does not answer.
     Lost(String),
     /// A server, or this program, refuses.
     Refused(String),
-    /// Ctrl-C.
+    /// The user pressed Ctrl-C.
     Interrupted,
 }
 
@@ -37,10 +37,10 @@ impl std::fmt::Display for Fault {
     }
 }
 
-/// A server and how to reach it.
+/// A server, and the connection to it.
 #[derive(Debug)]
 pub struct Server {
-    /// `FROM` or `TO`.
+    /// The name in messages: `FROM` or `TO`.
     pub name: &'static str,
     /// The limit of the waits: for the server, for the connection to it, and for the end of its task.
     pub patience: Duration,
@@ -51,13 +51,13 @@ pub struct Server {
 }
 
 impl Server {
-    /// Connects; a URL without a password takes it from the environment.
+    /// Connects; if the URL has no password, it is taken from the environment.
     pub fn connect(name: &'static str, url: &str, options: &MigrateOptions) -> Result<Self, Fault> {
         let (endpoint, mut login) = resolve_url(url, &options.tls_options).map_err(Fault::Refused)?;
         if matches!(endpoint, Endpoint::Unix(_)) {
             return Err(Fault::refused(format!("{name}: replicas connect by TCP: give redis:// or rediss://")));
         }
-        // Data of all databases moves; that of the URL means nothing here.
+        // The data of all databases moves; the database in the URL has no meaning here.
         login.database = 0;
         if login.password.is_none() {
             login.password = std::env::var(format!("SLEEVE_{name}_AUTH")).ok();
@@ -74,7 +74,7 @@ impl Server {
         let (first, more) = words.split_first().unwrap_or((&"", &[]));
         let request = more.iter().fold(self.client.cmd(first), |request, word| request.arg(*word));
         request.send().wait().map_err(|error| match error.kind() {
-            // Its arguments may be secrets.
+            // The arguments are left out of the message, because they may be secrets.
             ErrorKind::Server => Fault::Refused(format!("{} says to {first}: {}", self.name, error.message())),
             _ => Fault::Lost(format!("{} at {}: {error}", self.name, self.endpoint)),
         })
@@ -91,7 +91,7 @@ impl Server {
         Ok(options.remove(name))
     }
 
-    /// Host and port, as its URL says.
+    /// Returns host and port, as the server's URL has them.
     pub fn place(&self) -> (String, u16) {
         match &self.endpoint {
             Endpoint::Tcp { host, port } | Endpoint::Tls { host, port, .. } => (host.clone(), *port),

@@ -28,7 +28,7 @@ impl Settings {
             if known.is_none() {
                 return Err(Fault::refused(format!("{replica} knows no {option}, which it would need to follow")));
             }
-            // Noted first: an answer that is lost may have been obeyed.
+            // The change is noted before it is made: a command with a lost reply may have been executed.
             self.changes.push(Change { server: replica.name, option, old });
             replica.ask::<()>(&["CONFIG", "SET", option, &value])?;
         }

@@ -7,11 +7,11 @@ use std::collections::HashMap;
 pub struct Replica {
     /// The replica's address, as the primary sees it.
     pub ip: String,
-    /// The port that it has announced.
+    /// The port that the replica has announced.
     pub port: u16,
     /// True if the replica has received its snapshot.
     pub is_online: bool,
-    /// The offset that it has acknowledged.
+    /// The offset that the replica has acknowledged.
     pub offset: u64,
 }
 
@@ -63,7 +63,7 @@ impl Info {
         })
     }
 
-    /// Its replicas.
+    /// Returns the server's replicas.
     pub fn replicas(&self) -> Vec<Replica> {
         (0..self.number("connected_slaves")).filter_map(|at| replica(self.text(&format!("slave{at}")))).collect()
     }

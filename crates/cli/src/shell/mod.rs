@@ -41,7 +41,7 @@ use options::{Output, ShellOptions};
 use prompt::input;
 use session::{Manner, Outcome, Session};
 
-/// The time between two lines of `--stat`, unless `-i` says.
+/// The interval between two lines of `--stat`, unless `-i` sets it.
 const TIME_OF_STAT: Duration = Duration::from_secs(1);
 
 /// The longest script: no server takes a longer argument.
@@ -122,7 +122,7 @@ fn walk_through(
         Mode::MemKeys => census::run(connection, &listing, Measure::Memory(options.modes.memkeys_samples), interrupt),
         Mode::HotKeys => hotkeys::run(connection, &listing, interrupt),
         _ => match scan::run(connection, &listing, &format, interrupt) {
-            // A reader of the names must know that some are missing.
+            // A reader of the names has to learn from the exit code that some are missing.
             Ok(false) => return Ok(ExitCode::from(INTERRUPTED)),
             done => done.map(|_| ()),
         },
@@ -226,7 +226,7 @@ fn words(options: &ShellOptions) -> Result<Option<Vec<Vec<u8>>>, String> {
     }
 }
 
-/// EVAL of a file's script; of the words those before a lone comma are keys, the others arguments.
+/// Returns the EVAL of a file's script. The words before a lone comma are keys, the others arguments.
 fn script(file: &Path, words: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, String> {
     let script = own::read_input(file, SCRIPT_BYTES_MAX)
         .map_err(|error| format!("Can't open file '{}': {}", file.display(), without_number(&error)))?;
@@ -245,7 +245,7 @@ fn read_input() -> Result<Vec<u8>, String> {
 fn repeat(session: &mut Session, words: &[Vec<u8>], options: &ShellOptions) -> Result<ExitCode, String> {
     let pause = options.input.interval.unwrap_or_default();
     if session::is_stream(words) {
-        // Only Ctrl-C ends these: that is no failure.
+        // Only Ctrl-C ends these commands, so it is no failure.
         session.heed(Arc::new(Interrupt::watch().map_err(|error| error.to_string())?));
     }
     let mut left = options.input.repeat;

@@ -8,16 +8,16 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Instant;
 
-/// Calls of each kind but the dearest.
+/// The number of calls of each kind but the most expensive.
 const CALLS: u64 = 2_000_000;
 
-/// Calls that go to another thread.
+/// The number of calls that go to another thread.
 const CALLS_AWAY: u64 = 20_000;
 
 /// A way to call, and the nanoseconds that a call takes.
 pub type Cost = (String, f64);
 
-/// Measures them all, in half a second or so.
+/// Measures all ways to call, in half a second or so.
 pub fn measure() -> Vec<Cost> {
     vec![
         ("a function".to_owned(), each(CALLS, || (0..CALLS).fold(0, add))),
@@ -78,7 +78,7 @@ async fn ready(sum: u64, number: u64) -> u64 {
     add(sum, number)
 }
 
-/// Is ready when it is asked for the second time.
+/// A future that is ready at the second poll.
 #[derive(Default)]
 struct Once(bool);
 

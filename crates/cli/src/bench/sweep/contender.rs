@@ -20,10 +20,10 @@ const PORT: &str = "{port}";
 /// The longest time that a server may take until it answers PING.
 const START_MAX: Duration = Duration::from_secs(10);
 
-/// Between two looks whether it does.
+/// The interval between two attempts to PING it.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// A server, its name in the report, and how its CPU time is read.
+/// A server, its name in the report, and the meter of its CPU time.
 #[derive(Debug)]
 pub struct Contender {
     /// The name.
@@ -32,17 +32,17 @@ pub struct Contender {
     pub endpoint: Endpoint,
     /// The login that each connection sends first.
     pub login: Login,
-    /// `None` when it is not on this machine.
+    /// The meter; `None` if the server is not on this machine.
     pub meter: Option<Meter>,
     /// True if the sweep has started the server, so that it may change the server's data.
     pub is_ours: bool,
     /// The URL or command line.
     pub words: String,
-    /// Dropped last.
+    /// The process, if the sweep has started it. It is dropped last.
     _process: Option<Process>,
 }
 
-/// A process and its folder, which both end with this.
+/// A process and its folder; dropping this value ends the process and removes the folder.
 #[derive(Debug)]
 struct Process {
     child: Child,
@@ -51,7 +51,7 @@ struct Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = fs::remove_dir_all(&self.folder);
@@ -59,7 +59,7 @@ impl Drop for Process {
 }
 
 impl Contender {
-    /// Connects to the server, or starts the server, that `name=what` names.
+    /// Connects to the server that `name=what` names by a URL, or starts it by a command line.
     ///
     /// # Errors
     /// A sentence for the user.
@@ -93,7 +93,7 @@ impl Contender {
         exchange(&stream, &request, 1).map_err(|error| format!("{}: {}: {error}", self.name, words.join(" ")))
     }
 
-    /// Returns the name and the version that the server reports, as `valkey 9.1.2`; empty where it does not report them.
+    /// Returns the name and the version that the server reports, as `valkey 9.1.2`; empty if it does not report them.
     pub fn version(&self) -> String {
         let info = self.ask(&["INFO", "server"]).unwrap_or_default();
         let info = String::from_utf8_lossy(&info).into_owned();
@@ -106,7 +106,7 @@ impl Contender {
 /// Starts a command line on a free port and waits until it answers.
 fn launch(name: &str, what: &str, cpus: Option<&str>) -> Result<(Process, u16), String> {
     let cannot = |error: io::Error| format!("{name}: {what} cannot be started: {error}");
-    // It is free again when the server takes it.
+    // The port is released here, and is free when the server takes it.
     let port = TcpListener::bind("127.0.0.1:0").and_then(|taken| taken.local_addr()).map_err(cannot)?.port();
     let folder = std::env::temp_dir().join(format!("sleeve-sweep-{}-{port}", std::process::id()));
     // The folder must be new: its contents are removed with the process.
@@ -123,11 +123,12 @@ fn launch(name: &str, what: &str, cpus: Option<&str>) -> Result<(Process, u16), 
         }
         let errors = log.try_clone()?;
         let mut command = Command::new("/bin/sh");
-        // A group of its own: Ctrl-C is for the sweep, which ends the server once it has no more need of it.
+        // The server has a process group of its own: Ctrl-C goes to the sweep, which ends the server once it does not need it
+        // any more.
         command.args(["-c", &format!("exec {line}")]).process_group(0).current_dir(&folder).stdin(Stdio::null());
         Ok(Process { child: command.stdout(log).stderr(errors).spawn()?, folder })
     };
-    // A thread of its own hands its CPUs down, and keeps the generator's.
+    // A separate thread starts the process, which inherits that thread's CPUs; this thread keeps the generator's.
     let mut process = thread::scope(|scope| scope.spawn(command).join())
         .unwrap_or_else(|_| Err(io::Error::other("the thread that starts it has ended")))
         .map_err(cannot)?;

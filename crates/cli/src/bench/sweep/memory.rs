@@ -9,18 +9,18 @@ use crate::interrupt::Interrupt;
 
 use super::contender::Contender;
 
-/// Connections that do nothing.
+/// The number of idle connections.
 const IDLE: usize = 1000;
 
-/// Bytes of the values that keys are measured with.
+/// The sizes in bytes of the values with which keys are measured.
 pub const VALUE_BYTES: [usize; 3] = [16, 200, 1024];
 
-/// Bytes of resident memory.
+/// The resident memory of a server in bytes.
 #[derive(Clone, Debug)]
 pub struct Memory {
     /// The server's name.
     pub server: String,
-    /// Soon after its start.
+    /// The memory soon after the start.
     pub start: f64,
     /// The growth for an idle connection.
     pub connection: f64,
@@ -28,8 +28,8 @@ pub struct Memory {
     pub key: [Option<f64>; VALUE_BYTES.len()],
 }
 
-/// Measures a server that is started here, once for each size of values; returns `None` for a server that runs already, since
-/// its data are not ours.
+/// Measures a server that the sweep starts, once for each size of values. Returns `None` for a server that already runs,
+/// because the sweep must not change its data.
 ///
 /// Each size has a process of its own. An allocator keeps memory that a process has freed. After a FLUSHALL the next keys
 /// would lie in that memory, and seem to take less than they do.
@@ -48,7 +48,7 @@ pub fn measure(
     let Some(start) = resident(&started) else { return Ok(None) };
     let idle: Result<Vec<_>, _> = (0..IDLE).map(|_| started.login.connect(&started.endpoint)).collect();
     let idle = idle.map_err(|error| cannot_connect(&started.endpoint, &error))?;
-    // A server that answers a client behind them has taken them all.
+    // If the server answers a client that connected after the others, it has accepted them all.
     started.ask(&["PING"])?;
     let connection = (resident(&started).unwrap_or_default() - start) / IDLE as f64;
     drop(idle);
@@ -71,7 +71,7 @@ fn of_keys(fresh: &Contender, bytes: usize, keys: u64, interrupt: &Interrupt) ->
     Ok(before.zip(after).filter(|_| !interrupt.is_heard()).map(|(before, after)| (after - before) / keys as f64))
 }
 
-/// Bytes of resident memory.
+/// Returns the resident memory in bytes.
 fn resident(contender: &Contender) -> Option<f64> {
     contender.meter.as_ref()?.resident_bytes().map(|bytes| bytes as f64)
 }

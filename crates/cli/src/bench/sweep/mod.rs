@@ -42,20 +42,20 @@ use super::{affinity, descriptors, generator};
 use crate::interrupt::{INTERRUPTED, Interrupt};
 use crate::output;
 
-/// Connections where the length of the pipeline varies.
+/// The number of connections at points with a varying pipeline.
 const PIPELINED_CLIENTS: u32 = 50;
 
 /// Permissions of the files that are written, less the process's mask.
 const FILE_MODE: u32 = 0o666;
 
-/// The longest that system calls are counted at a point.
+/// The longest time for which system calls are counted at a point.
 const COUNTING_MAX: Duration = Duration::from_millis(200);
 
-/// The drivers of this program that take part where no server is named.
+/// The drivers of this program that take part if no server is named.
 const DRIVERS: [&str; 3] = ["epoll", "uring", "tokio"];
 
-/// Measures, and writes the three files and the main plot. Returns 130 when Ctrl-C or SIGTERM ended it; then the files hold
-/// the results so far, and the servers that it had started are stopped.
+/// Measures, and writes the three files and the main plot. If Ctrl-C or SIGTERM ends it, it returns 130: then the files hold
+/// the results so far, and the servers that it has started are stopped.
 ///
 /// # Errors
 /// A sentence for the user.
@@ -69,7 +69,7 @@ pub fn run(options: &SweepOptions) -> Result<ExitCode, String> {
     descriptors::raise_limit();
     let interrupt = Interrupt::watch_end().map_err(|error| error.to_string())?;
     create(&options.out)?;
-    // Before this thread is confined to the generator's.
+    // The processors are counted before this thread is confined to the generator's.
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     if let Some(list) = &options.cpu {
         affinity::confine(list)?;
@@ -148,7 +148,7 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    /// Prints requests a second, and the server's CPU time for each, where the output is no terminal too.
+    /// Prints requests a second and the server's CPU time for each, even if the output is no terminal.
     fn say(&self, measured: &[PointRounds]) {
         let Some(Point { test, clients, depth, .. }) = measured.first().map(|sample| sample.point) else { return };
         let one = |sample: &PointRounds| {
@@ -222,7 +222,7 @@ impl Sweep<'_> {
         outcome.map(|outcome| figures(&outcome)).map_err(|error| format!("{}: {}: {error}", contender.name, case.title))
     }
 
-    /// Returns the system calls for each request; `None` where they cannot be counted.
+    /// Returns the system calls for each request; `None` if they cannot be counted.
     fn counted(&self, case: &Case, contender: &Contender, point: Point) -> Result<Option<f64>, String> {
         let threads = contender.meter.as_ref().map(|meter| meter.threads()).unwrap_or_default();
         let Some(calls) = SystemCalls::watch(&threads) else { return Ok(None) };
@@ -271,7 +271,7 @@ fn create(folder: &Path) -> Result<(), String> {
 fn write(folder: &Path, record: &Record) -> Result<(), String> {
     create(folder)?;
     let page = Page(record);
-    // GET where it is there, as in the document.
+    // The main plot is that of GET if the sweep has measured it, as in the document.
     let tests = || record.samples.iter().map(|sample| sample.point.test);
     let main = tests().find(|test| *test == "GET").or_else(|| tests().next());
     let main = main.map_or(Ok(String::new()), |test| page.main_plot(test))?;

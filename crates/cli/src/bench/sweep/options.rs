@@ -73,7 +73,7 @@ pub struct SweepOptions {
     pub help: Option<bool>,
 }
 
-/// 1, 2, 4 … up to this power of two.
+/// Returns 1, 2, 4 … up to this power of two.
 fn powers(last: u32) -> Vec<u32> {
     (0..=last.ilog2()).map(|exponent| 1 << exponent).collect()
 }

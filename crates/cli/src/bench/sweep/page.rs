@@ -34,7 +34,7 @@ const PLOTS: [(&str, &str, Scale); 7] = [
     ("switches", "context switches a request", Scale::Logarithmic),
 ];
 
-/// Columns of the tables, with their headings.
+/// The columns of the tables, with their headings.
 const COLUMNS: [(&str, &str); 9] = [
     ("rps", "requests/s"),
     ("p50_ms", "p50 ms"),
@@ -82,12 +82,12 @@ impl Page<'_> {
         Ok(out)
     }
 
-    /// Returns the plot that stands for all: requests a second of this test over numbers of clients.
+    /// Returns the main plot: requests a second of this test over numbers of clients.
     ///
     /// # Errors
     /// As [`Page::html`].
     pub fn main_plot(&self, test: &str) -> Result<String, String> {
-        // Of several variants of one program that which stands for them: the page has them all.
+        // Of several variants of a program the plot shows the one that represents them. The page has all variants.
         self.plot(test, Axis::Clients, PLOTS[0], leads)
     }
 
@@ -212,7 +212,7 @@ impl Page<'_> {
     }
 }
 
-/// Text as HTML shows it.
+/// Returns a text as HTML shows it.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -3,17 +3,17 @@
 use plotters::coord::ranged1d::{AsRangedCoord, KeyPointHint, Ranged, ValueFormatter};
 use plotters::prelude::*;
 
-/// Pixels of a plot, with its legend, which has a place of its own: over the lines it would hide points.
+/// The size of a plot in pixels. The legend is beside the lines, because over the lines it would hide points.
 const SIZE: (u32, u32) = (590, 340);
 
-/// Pixels of the part that has the legend.
+/// The width of the legend, in pixels.
 const LEGEND_WIDTH: u32 = 160;
 
-/// Characters of a name in it.
+/// The most characters of a name in the legend.
 const NAME_MAX: usize = 20;
 
-/// The default driver, with its older name, which results of earlier versions have: of several variants of Sleeve the one with
-/// it stands for them.
+/// The default driver, and its older name, which results of earlier versions have. Of several variants of Sleeve, the one
+/// with this driver represents them.
 const DEFAULT_DRIVER: [&str; 2] = ["epoll", "hybrid"];
 
 /// The colours of the servers, which colour-blind readers can tell apart (Okabe and Ito, 2008). With more servers they
@@ -31,27 +31,28 @@ const COLOURS: [RGBColor; 7] = [
 /// The spacing of the values of a plot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// From nought on.
+    /// Equal distances for equal differences, from 0 on.
     Linear,
-    /// By factors.
+    /// Equal distances for equal factors.
     Logarithmic,
 }
 
-/// A server's points: where on the axis, and how much.
+/// A server's name and its points: the place on the axis, and the value.
 pub type Series = (String, Vec<(u32, f64)>);
 
 /// The text around the lines.
 #[derive(Clone, Copy, Debug)]
 pub struct Labels<'a> {
-    /// Above it.
+    /// The title above the plot.
     pub title: &'a str,
-    /// Below it.
+    /// The label below the plot, for the places.
     pub places: &'a str,
-    /// Beside it.
+    /// The label beside the plot, for the values.
     pub values: &'a str,
 }
 
-/// Draws one line for each server, over places that are spaced by factors of two. Nothing is drawn where there is no point.
+/// Draws one line for each server, over places that are spaced by factors of two. Where a server has no point, its line has
+/// none.
 ///
 /// # Errors
 /// Those of the library.
@@ -214,7 +215,7 @@ fn shortened(name: &str) -> String {
 struct Factors {
     low: f64,
     high: f64,
-    /// The places between these two that have a line and a number.
+    /// Returns the places between these two that have a line and a number.
     ticks: fn(f64, f64) -> Vec<f64>,
 }
 
@@ -238,12 +239,12 @@ impl Ranged for Factors {
 
 impl ValueFormatter<f64> for Factors {}
 
-/// Powers of two.
+/// Returns the powers of two between these two.
 fn doublings(low: f64, high: f64) -> Vec<f64> {
     (low.log2().ceil() as i32..=high.log2().floor() as i32).map(|exponent| f64::from(exponent).exp2()).collect()
 }
 
-/// 1, 2, 5, 10 …; where these are few, all digits.
+/// Returns 1, 2, 5, 10 …; if these are few, all digits.
 fn steps(low: f64, high: f64) -> Vec<f64> {
     let decades = || low.log10().floor() as i32..=high.log10().floor() as i32;
     let of = |digits: &[f64]| -> Vec<f64> {
@@ -254,7 +255,7 @@ fn steps(low: f64, high: f64) -> Vec<f64> {
     if few.len() > 2 { few } else { of(&[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]) }
 }
 
-/// Returns a number with three digits or so: 1,200,000 is 1.2 M.
+/// Returns a number as text with three digits or so: 1,200,000 is 1.2 M.
 pub fn short(value: f64) -> String {
     let (value, unit) = match value {
         large if large >= 1e6 => (large / 1e6, " M"),

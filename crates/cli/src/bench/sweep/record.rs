@@ -11,21 +11,21 @@ use super::memory::{Memory, VALUE_BYTES};
 use super::samples::{Axis, FIGURES, Figures, Point, PointRounds};
 use crate::bench::cases;
 
-/// Far more than any record has.
+/// The largest size of a record's file that is read: far more than any record has.
 const BYTES_MAX: u64 = 256 << 20;
 
 /// A run.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
-    /// Sentences: the machine, values, keys, rounds.
+    /// The circumstances, as sentences: the machine, values, keys, rounds.
     pub setting: Vec<String>,
     /// The servers that took part.
     pub servers: Vec<Server>,
     /// The measurements at all points.
     pub samples: Vec<PointRounds>,
-    /// Of the servers that were started.
+    /// The memory of the servers that the sweep started.
     pub memory: Vec<Memory>,
-    /// The keys that it was measured with.
+    /// The number of keys with which memory was measured.
     pub memory_keys: u64,
     /// The micro-benchmark.
     pub calls: Vec<Cost>,
@@ -34,9 +34,9 @@ pub struct Record {
 /// A server that took part.
 #[derive(Clone, Debug)]
 pub struct Server {
-    /// Its name in the report.
+    /// The name in the report.
     pub name: String,
-    /// The version that it reports.
+    /// The version that the server reports.
     pub version: String,
     /// The URL or command line.
     pub words: String,

@@ -8,9 +8,9 @@ use crate::bench::report::{each_us, milliseconds, rate};
 /// The quantity that varies along a line of a plot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Axis {
-    /// Connections, one request in flight on each.
+    /// The number of connections, with one request in flight on each.
     Clients,
-    /// Requests in flight on each of 50 connections.
+    /// The number of requests in flight on each of 50 connections.
     Depth,
 }
 
@@ -19,16 +19,16 @@ pub enum Axis {
 pub struct Point {
     /// The test's title.
     pub test: &'static str,
-    /// The line that it is a point of.
+    /// The axis on which the point lies.
     pub axis: Axis,
-    /// Connections.
+    /// The number of connections.
     pub clients: u32,
-    /// Requests in flight on each.
+    /// The number of requests in flight on each.
     pub depth: u32,
 }
 
 impl Point {
-    /// Its place on its axis.
+    /// Returns the place of the point on its axis.
     pub fn place(&self) -> u32 {
         match self.axis {
             Axis::Clients => self.clients,
@@ -37,17 +37,17 @@ impl Point {
     }
 }
 
-/// The figures of a point: their names, with the unit last.
+/// The names of a point's figures, with the unit last.
 pub const FIGURES: [&str; 9] =
     ["rps", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "server_cpu_us", "generator_cpu_us", "switches", "system_calls"];
 
-/// The place of the system calls among them, which are counted apart.
+/// The index of the system calls among the figures. They are counted in a separate run.
 pub const SYSTEM_CALLS: usize = FIGURES.len() - 1;
 
 /// The figures of [`FIGURES`], in that order; a figure that is not known is `None`.
 pub type Figures = [Option<f64>; FIGURES.len()];
 
-/// Returns the figures of one run; those that are counts are for each request.
+/// Returns the figures of one run; counts are given for each request.
 pub fn figures(outcome: &Outcome) -> Figures {
     let quantile = |share: f64| Some(milliseconds(outcome.latencies.value_at_quantile(share)));
     let each = |count: u64| count as f64 / outcome.answered.max(1) as f64;
@@ -91,7 +91,7 @@ impl PointRounds {
     }
 }
 
-/// Returns a line for each server and point, with medians.
+/// Returns the measurements as CSV: a line for each server and point, with medians.
 pub fn csv(samples: &[PointRounds]) -> String {
     let mut out = format!("server,test,clients,depth,rounds,{}\n", FIGURES.join(","));
     for sample in samples {

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 use std::time::SystemTime;
 
-/// Returns the machine: its processors, and its kernel.
+/// Returns a sentence about the machine: its processors, and its kernel.
 pub fn machine(processors: usize, servers: Option<&str>, generator: Option<&str>) -> String {
     let model = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = model.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
@@ -21,7 +21,8 @@ pub fn machine(processors: usize, servers: Option<&str>, generator: Option<&str>
     )
 }
 
-/// Returns the day, the version, the commit of the repository that it ran in, if it did, and the command line.
+/// Returns a sentence about the run: the day, the version, the commit of the repository if it ran in one, and the command
+/// line.
 pub fn run() -> String {
     let words: Vec<String> = std::env::args().skip(1).map(|word| quoted(&word)).collect();
     let commit = commit().map_or_else(String::new, |commit| format!(", commit {commit}"));

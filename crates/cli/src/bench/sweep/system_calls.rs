@@ -19,7 +19,7 @@ pub struct SystemCalls {
 }
 
 impl SystemCalls {
-    /// Counts the calls of these threads from now on; `None` where the kernel does not allow it.
+    /// Counts the calls of these threads from now on; `None` if the kernel does not allow it.
     pub fn watch(threads: &[i32]) -> Option<Self> {
         let text = NAMES.iter().find_map(|name| std::fs::read_to_string(name).ok())?;
         let tracepoint = Tracepoint::with_id(text.trim().parse().ok()?);

@@ -7,7 +7,8 @@
 
 /// Returns the servers of a round, by their numbers, in the order of their turns.
 ///
-/// With an even number of servers each follows each other once in as many rounds, with an odd number twice in twice as many.
+/// With an even number of servers, each server follows every other server once in as many rounds as there are servers; with
+/// an odd number, twice in twice as many rounds.
 pub fn turns(round: usize, servers: usize) -> Vec<usize> {
     // 0, 1, last, 2, last but one …: each difference between neighbours occurs once.
     let zigzag = |place: usize| if place % 2 == 1 { place.div_ceil(2) } else { servers - place / 2 };

@@ -11,13 +11,13 @@ use sleeve_disk::replay::Cut;
 use sleeve_wire::commands::{find, find_sub};
 use sleeve_wire::request::{Args, Batch, Limits, Parser};
 
-/// Keys that are named; of the others their number is told.
+/// The number of keys that are named; the others are only counted.
 const NAMED: usize = 20;
 
-/// Keys that are remembered, so that none counts twice.
+/// The number of keys that are remembered, so that none counts twice.
 const KEYS_MAX: usize = 100_000;
 
-/// Bytes in which requests are sought at a time. A request that is longer is not recognised.
+/// The number of bytes that are searched for requests at a time. A longer request is not recognised.
 const WINDOW_BYTES: usize = 4 << 20;
 
 /// The data that are lost.
@@ -57,7 +57,7 @@ impl Cost {
         }
     }
 
-    /// Recognises requests, wherever they begin; returns how many bytes need not be looked at again, which is more than none.
+    /// Recognises requests at any offset; returns the number of bytes that need not be searched again, which is at least one.
     fn look(&mut self, bytes: &[u8]) -> usize {
         let (mut at, limits) = (0, Limits { requests_max: 1, ..Limits::default() });
         while let Some(found) = memchr::memchr(b'*', &bytes[at..]) {

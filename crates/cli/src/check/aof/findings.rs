@@ -22,12 +22,12 @@ pub struct Place {
     pub options: Option<aof::Options>,
 }
 
-/// A file that was read, as far as it could be.
+/// A file that was read as far as possible.
 pub struct FileFindings {
     name: String,
     is_base: bool,
     bytes: u64,
-    /// Keys of the snapshot that it begins with.
+    /// The number of keys in the snapshot at the file's beginning.
     keys: Option<u64>,
     requests: u64,
 }
@@ -71,10 +71,10 @@ impl Findings {
     }
 }
 
-/// Reads the log that this is the manifest of, or this file.
+/// Reads the AOF with this manifest, or this single file.
 ///
 /// # Errors
-/// Where there is nothing to read.
+/// If there is nothing to read.
 pub fn read(path: &Path, read_until: Option<i64>) -> Result<Findings, String> {
     let (place, told) = locate(path)?;
     let options = Options { load_truncated: true, read_until };

@@ -35,7 +35,7 @@ struct Check {
     lines: u64,
 }
 
-/// Answers as redis-check-aof does to these words.
+/// Replies as redis-check-aof does to these arguments.
 pub fn run_words(words: &[OsString]) -> ExitCode {
     let text = |word: &OsString| word.to_string_lossy().into_owned();
     let (file, fix, until) = match words {
@@ -53,7 +53,7 @@ pub fn run_words(words: &[OsString]) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    // A time of 0 is none to that tool.
+    // redis-check-aof takes a time of 0 for none.
     let mut check = Check { fix, until: until.filter(|&time| time != 0), lines: 1 };
     match check.path(Path::new(file), &text(file)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -76,7 +76,7 @@ fn front(path: &Path, shown: &str) -> Result<Vec<u8>, Ended> {
     }
 }
 
-/// Returns the system's words, without its number.
+/// Returns the system's text for an error, without its number.
 fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_owned()
@@ -242,7 +242,7 @@ impl Check {
     }
 }
 
-/// Checks the snapshot at the beginning of a file in the words of redis-check-rdb; returns where it ends.
+/// Checks the snapshot at the beginning of a file in the words of redis-check-rdb; returns the byte at which it ends.
 fn preamble(path: &Path, shown: &str) -> Result<u64, Ended> {
     match rdb::check_as_tool(path, shown) {
         Some(end) => {
@@ -253,7 +253,7 @@ fn preamble(path: &Path, shown: &str) -> Result<u64, Ended> {
     }
 }
 
-/// Why the reading of a file ends.
+/// The reason why the reading of a file ends.
 enum Stop {
     End,
     Fault(String),
@@ -262,7 +262,7 @@ enum Stop {
     Time(u64),
 }
 
-/// Requests as that tool reads them.
+/// The reader of requests, which accepts the same bytes as redis-check-aof.
 struct Form {
     file: BufReader<File>,
     position: u64,
@@ -278,7 +278,7 @@ impl Form {
         Ok(Form { file: BufReader::new(file), position: start, element: 0, lines: 0, multi: 0 })
     }
 
-    /// Reads to the end; the number is up to where it was good.
+    /// Reads to the end; returns the byte up to which the file is valid, and the reason for the end.
     fn read(&mut self, until: &Option<i64>, path: &str) -> io::Result<(u64, Stop)> {
         let mut good = self.position;
         loop {
@@ -355,7 +355,7 @@ impl Form {
         self.element = self.position;
         let line = self.line(128)?;
         let Some(&first) = line.first() else {
-            // That tool says nothing here, but that the file ends in a transaction.
+            // redis-check-aof prints nothing here, unless the file ends in a transaction.
             let is_open = self.multi != 0;
             let open = "Reached EOF before reading EXEC for MULTI";
             return Ok(Err(if is_open { self.fault(open) } else { Stop::End }));
@@ -374,7 +374,7 @@ impl Form {
             self.lines += 1;
             return Ok(());
         }
-        // As C prints a `char` by `%02x`.
+        // C prints a `char` in this form with `%02x`.
         let shown = |index: usize| format!("{:02x}", i32::from(bytes.get(index).copied().unwrap_or(0).cast_signed()));
         Err(self.fault(format_args!("Expected \\r\\n, got: {}{}", shown(0), shown(1))))
     }

@@ -15,13 +15,14 @@ const COMMAND_US_MAX: f64 = 1_000.0;
 /// The number of slow commands that a report names.
 const NAMED_MAX: usize = 3;
 
-/// A key that takes half of all is one that nothing but its own relief helps: spreading the others over servers does not.
+/// The share of all accesses from which a key is hot: only work on that key helps then, because moving other keys to more
+/// servers does not.
 const HOT_SHARE_MIN: f64 = 0.5;
 
-/// So many keys are a sample.
+/// The number of keys from which on the sample counts.
 const KEYS_MIN: usize = 100;
 
-/// Values that take longer to send than to ask for.
+/// Judges whether values take longer to send than to ask for.
 pub fn big_values(evidence: &Evidence) -> Option<Finding> {
     let bytes = (evidence.traffic.bytes_in + evidence.traffic.bytes_out) as f64;
     let each = bytes / evidence.traffic.commands.max(1) as f64;
@@ -30,7 +31,7 @@ pub fn big_values(evidence: &Evidence) -> Option<Finding> {
     }
     let weight = match evidence.path.bytes_per_second {
         Some(width) => evidence.traffic.share_of_time(bytes / width * 1e6 / evidence.connections()),
-        // How long they travel is not known, only that they are large.
+        // The bandwidth is not known; only the size is.
         None => SHARE_MIN,
     };
     (weight >= SHARE_MIN).then(|| Finding {
@@ -50,7 +51,7 @@ pub fn big_values(evidence: &Evidence) -> Option<Finding> {
     })
 }
 
-/// Commands that keep the server for long.
+/// Judges whether commands occupy the server for long.
 pub fn slow_commands(evidence: &Evidence) -> Option<Finding> {
     let mut slow: Vec<&Calls> = evidence.calls.iter().filter(|calls| is_slow(calls)).collect();
     slow.sort_by(|a, b| b.time_us.total_cmp(&a.time_us));

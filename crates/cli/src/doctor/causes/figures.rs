@@ -9,7 +9,7 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// Microseconds as a report has them.
+/// Returns microseconds as a report has them.
 pub fn time(time_us: f64) -> String {
     match time_us {
         us if us < 999.5 => format!("{us:.0} us"),
@@ -18,7 +18,7 @@ pub fn time(time_us: f64) -> String {
     }
 }
 
-/// Bytes as a report has them.
+/// Returns bytes as a report has them.
 pub fn size(bytes: f64) -> String {
     match bytes {
         bytes if bytes < 1024.0 => format!("{bytes:.0} bytes"),

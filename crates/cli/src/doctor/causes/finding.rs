@@ -3,44 +3,45 @@
 /// The smallest share of the time that is worth a remedy.
 pub const SHARE_MIN: f64 = 0.1;
 
-/// Fewer commands say nothing of a program's habits.
+/// The number of commands from which on a program's habits can be judged.
 pub const COMMANDS_MIN: u64 = 50;
 
-/// Fewer commands of a round trip are none that were sent together: here and there two meet by chance.
+/// The number of commands for each round trip from which on the program pipelines: below it, two commands meet by chance now
+/// and then.
 pub const DEPTH_MIN: f64 = 1.5;
 
 /// A cause, and the word by which reports name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// Connections that serve for a command or two.
+    /// Connections serve for a command or two.
     ConnectionPerCommand,
     /// The program waits for the reply to each command before it sends the next, all the time.
     NoPipelining,
     /// The program waits for the reply to each command before it sends the next within a request, and does something else
     /// afterwards.
     RoundTripsPerRequest,
-    /// Replies that lie there unread.
+    /// Replies have arrived and lie unread.
     StarvedExecutor,
-    /// Values that take longer to send than to ask for.
+    /// Values take longer to send than to ask for.
     BigValues,
-    /// Commands that keep the server for long.
+    /// Commands occupy the server for long.
     SlowCommands,
     /// Most commands are about one key.
     HotKey,
     /// The server stands still while it forks.
     Fork,
-    /// The server waits for its disk's word.
+    /// The server waits until its disk has the data.
     Fsync,
-    /// Memory that is on a disk.
+    /// Memory of the server is swapped out to a disk.
     Swapping,
     /// A lack of free processors.
     Cpu,
-    /// A way that is narrow, long, or loses packets.
+    /// The way to the server is narrow, long, or loses packets.
     Network,
 }
 
 impl Cause {
-    /// Its name in a report.
+    /// Returns the name of the cause in a report.
     pub fn name(self) -> &'static str {
         match self {
             Self::ConnectionPerCommand => "a connection per command",

@@ -4,25 +4,26 @@ use super::figures::{percent, size, time};
 use super::finding::{COMMANDS_MIN, Cause, DEPTH_MIN, Finding, SHARE_MIN};
 use crate::doctor::evidence::Evidence;
 
-/// A pause of so many round trips is seen in a program's slowest requests.
+/// The length of a pause, in round trips, from which on it is seen in a program's slowest requests.
 const PAUSE_ROUND_TRIPS_MIN: f64 = 20.0;
 
 /// The shortest pause that counts, in microseconds. A machine's scheduler makes shorter pauses too.
 const PAUSE_US_MIN: f64 = 1_000.0;
 
-/// A pause of so many round trips has half of the greatest weight.
+/// The length of a pause, in round trips, that has half of the greatest weight.
 const PAUSE_ROUND_TRIPS_HALF: f64 = 100.0;
 
 /// The share of writing commands from which on the AOF slows other commands too.
 const WRITES_SHARE_MIN: f64 = 0.1;
 
-/// A server that has less of its data in memory has the rest elsewhere; the allocator's own needs make it the other way round.
+/// The share of the data in memory below which the rest is swapped out. Normally the share is above 1, because of the
+/// allocator's own needs.
 const RESIDENT_SHARE_MIN: f64 = 0.9;
 
-/// With less data than this the comparison says nothing, in bytes.
+/// The amount of data, in bytes, below which the comparison says nothing.
 const USED_BYTES_MIN: u64 = 1 << 20;
 
-/// Beyond this the time in queues is a multiple of the time in work.
+/// The share of busy time beyond which the time in queues is a multiple of the time in work.
 const BUSY_SHARE_MAX: f64 = 0.8;
 
 /// The share of the time from which a program's busiest thread counts as busy: it has a processor for so long that it does
@@ -32,13 +33,14 @@ const BUSIEST_SHARE_MAX: f64 = 0.9;
 /// The share of the possible rate from which a program is as fast as its server.
 const POSSIBLE_SHARE: f64 = 0.5;
 
-/// A way that is so full has queues in it.
+/// The share of the bandwidth from which on the way has queues.
 const FULL_SHARE_MAX: f64 = 0.5;
 
-/// TCP halves its speed at each loss: one of a hundred is ruin.
+/// The share of segments sent again from which on losses count. TCP halves its speed at each loss, so a share of one in a
+/// hundred is ruinous.
 const SENT_AGAIN_SHARE_MAX: f64 = 0.01;
 
-/// Longer round trips are those between places, in microseconds.
+/// The round trip, in microseconds, beyond which the server is at another site.
 const NEAR_US_MAX: f64 = 1_000.0;
 
 /// The share of the time on the way to the server from which on the way is the limit.
@@ -121,11 +123,11 @@ fn writes_share(evidence: &Evidence) -> f64 {
     use sleeve_wire::commands::{Flags, find_full};
     let writes = |name: &str| find_full(name.as_bytes()).is_some_and(|row| row.flags.contains(Flags::WRITE));
     let count: u64 = evidence.calls.iter().filter(|calls| writes(&calls.name)).map(|calls| calls.count).sum();
-    // Where the server does not say, nothing speaks against it.
+    // If the server does not report calls, all commands are taken as writes.
     if evidence.calls.is_empty() { 1.0 } else { count as f64 / evidence.traffic.commands.max(1) as f64 }
 }
 
-/// Memory that is on a disk.
+/// Judges whether memory of the server is swapped out to a disk.
 pub fn swapping(evidence: &Evidence) -> Option<Finding> {
     let server = &evidence.server;
     let (weight, numbers) = match server.swapped_bytes {
@@ -208,7 +210,7 @@ pub fn network(evidence: &Evidence) -> Option<Finding> {
     }
     let path = &evidence.path;
     let most = evidence.traffic.bytes_in.max(evidence.traffic.bytes_out) as f64;
-    // Where the server was that busy while the way was measured, its queue was measured and not the way.
+    // If the server was busy while the way was measured, the measurement shows the server's queue and not the way.
     let has_time = evidence.server.busy_share.is_none_or(|share| share < BUSY_SHARE_MAX);
     let width = path.bytes_per_second.filter(|_| has_time);
     let full = width.map_or(0.0, |width| evidence.traffic.share_of_time(most / width * 1e6));

@@ -4,21 +4,22 @@ use super::figures::{percent, time};
 use super::finding::{COMMANDS_MIN, Cause, DEPTH_MIN, Finding, SHARE_MIN};
 use crate::doctor::evidence::{Bursts, Evidence};
 
-/// A connection that serves for fewer commands costs more than they do: connecting and logging in take two round trips or three,
-/// and a thread or a process of the server's kernel besides.
+/// The number of commands of a connection below which opening it costs more than they do: connecting and logging in take two
+/// round trips or three, and work in the server's kernel.
 const COMMANDS_OF_CONNECTION_MIN: f64 = 10.0;
 
-/// So many new connections are no start of a program.
+/// The number of new connections beyond which they are not just the start of a program.
 const CONNECTS_MIN: u64 = 20;
 
-/// A request that takes so many round trips may take fewer; a look and a change are two, a lock around them four.
+/// The number of round trips beyond which a request may be made with fewer; a look and a change are two, a lock around them
+/// four.
 const ROUND_TRIPS_MAX: f64 = 4.0;
 
 /// The smallest share of the time between bursts for which they are requests. Below it, the gaps come from other work of the
 /// machine.
 const PAUSE_SHARE_MIN: f64 = 0.2;
 
-/// So many bursts are a habit.
+/// The number of bursts that make a habit.
 const BURSTS_MIN: usize = 8;
 
 /// The share of bursts of similar length below which the similarity is chance: of random lengths, a sixth are near the
@@ -28,10 +29,10 @@ const ALIKE_SHARE_MIN: f64 = 0.4;
 /// The share of looks with unread replies below which the reader was only late.
 const LEFT_LYING_MIN: f64 = 0.5;
 
-/// So many looks are a measurement.
+/// The number of looks that make a measurement.
 const LOOKS_MIN: u64 = 6;
 
-/// Connections that serve for a command or two.
+/// Judges whether connections serve for a command or two.
 pub fn connection_per_command(evidence: &Evidence) -> Option<Finding> {
     let each = evidence.traffic.commands as f64 / evidence.traffic.connects.max(1) as f64;
     if evidence.traffic.connects < CONNECTS_MIN || each >= COMMANDS_OF_CONNECTION_MIN {

@@ -28,9 +28,9 @@ use process::{Account, ServerProcess};
 use reading::{Reading, clients, slow_log, tcp_segments};
 use sockets::Looker;
 
-/// Between two looks.
+/// The interval between two looks.
 const LOOK: Duration = Duration::from_millis(50);
-/// Between two readings of INFO.
+/// The interval between two readings of INFO.
 const READING: Duration = Duration::from_millis(250);
 /// The time for which a program that already runs is watched.
 const TIME: Duration = Duration::from_secs(5);
@@ -76,7 +76,7 @@ impl Program {
         }
     }
 
-    /// Ends it, kindly first.
+    /// Ends the program: first by SIGTERM, then by SIGKILL.
     fn end(&mut self) {
         if self.has_ended() {
             return;
@@ -95,7 +95,7 @@ impl Program {
                 }
             }
         }
-        // It may have ended this moment.
+        // The program may have ended at this moment.
         _ = self.child.kill();
         _ = self.child.wait();
         self.ending = Some("the program did not end when it was told to, and was killed".to_owned());
@@ -186,7 +186,7 @@ impl<'a> Watch<'a> {
         Ok(evidence)
     }
 
-    /// Asks for something that may be refused, which is noted once.
+    /// Asks for something that may be refused; a refusal is noted once.
     fn or_note<T>(&mut self, ask: impl Fn(&mut Session) -> Result<T, Fault>) -> Option<T> {
         ask(self.session).map_err(|fault| self.note(fault.to_string())).ok()
     }
@@ -197,7 +197,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Twenty times a second.
+    /// Looks up a key and looks at sockets and threads, twenty times a second.
     fn look(&mut self) -> Result<(), Fault> {
         let begun = Instant::now();
         match self.session.ask(&self.probe_words[..self.probe_length()]) {
@@ -225,7 +225,7 @@ impl<'a> Watch<'a> {
         if self.probe_words[1].is_empty() { 1 } else { 2 }
     }
 
-    /// Four times a second.
+    /// Reads INFO, four times a second.
     fn read(&mut self, last: &Reading, may_listen: bool) -> Result<Reading, Fault> {
         let now = Reading::take(self.session, self.tally)?;
         if now.forks() > last.forks() {
@@ -263,14 +263,15 @@ impl<'a> Watch<'a> {
                 None => evidence.sample = Some(take.sample(&self.own, path.round_trip_us)),
             }
             evidence.traffic.bytes_out = evidence.traffic.bytes_out.saturating_sub(take.bytes);
-            // The connection of the sample, and its MONITOR command.
+            // The connection of the sample, and its MONITOR command, are subtracted.
             evidence.traffic.connects = evidence.traffic.connects.saturating_sub(1);
             evidence.traffic.commands = evidence.traffic.commands.saturating_sub(1);
         }
         match &mut self.server {
             Some(server) => {
                 let usage = server.usage(elapsed, evidence.server.workers as usize);
-                // Of the whole time. The figure that counts is how busy it was while commands came.
+                // The usage is that of the whole time. The figure that counts is the share of the time in which commands
+                // arrived.
                 let active = elapsed / self.seconds.clamp(f64::MIN_POSITIVE, elapsed);
                 let busy_share = (usage.busiest_share + usage.delayed_share - own_share).max(0.0);
                 evidence.server.busy_share = Some(busy_share * active);

@@ -19,29 +19,29 @@ use crate::doctor::evidence::{Bursts, MonitorSample, Times};
 use crate::endpoint::{Endpoint, Login, exchange};
 use crate::shell::connection::{Connection, Target, error_of};
 
-/// Commands of a sample at most.
+/// The most commands of a sample.
 const HEARD_MAX: usize = 2_000;
 
-/// Bytes of lines that are taken, at most; the lines are kept.
+/// The most bytes of lines that are taken; the lines are kept in memory.
 const BYTES_MAX: u64 = 64 << 20;
 /// The duration of the sample.
 const TIME: Duration = Duration::from_secs(1);
 /// The longest duration of the sample, if few commands arrive.
 const TIME_MAX: Duration = Duration::from_secs(3);
-/// So few are few.
+/// The number of commands below which the sample takes longer.
 const FEW: usize = 200;
 /// The silence after which the clock is read.
 const SILENCE: Duration = Duration::from_millis(50);
-/// A pause is as long as so many round trips: the work of a program between two commands of one request is shorter.
+/// The least length of a pause, in round trips: the work of a program between two commands of one request is shorter.
 const PAUSE_ROUND_TRIPS: f64 = 10.0;
-/// A pause is no shorter than this, in microseconds. A machine with other work often holds up a program for that long,
-/// because it gives a processor away for three or four milliseconds at once.
+/// The least length of a pause, in microseconds. A machine with other work often holds up a program for less, because it
+/// gives a processor away for three or four milliseconds at once.
 const PAUSE_US_MIN: f64 = 5_000.0;
-/// Less time than this, in microseconds, need not have seen all connections.
+/// The time span, in microseconds, below which a sample may have missed connections.
 const SPAN_US_MIN: f64 = 200_000.0;
-/// Bursts with lengths that differ by no more than this share of the median are alike.
+/// The share of the median by which the lengths of similar bursts may differ.
 const ALIKE_SHARE: f64 = 0.25;
-/// Commands nearer together than this share of a round trip were sent together.
+/// The share of a round trip below which two commands were sent together.
 const TOGETHER_SHARE: f64 = 0.5;
 
 /// A command as MONITOR tells it.
@@ -58,9 +58,9 @@ pub struct Heard {
 #[derive(Debug, Default)]
 pub struct Take {
     heard: Vec<Heard>,
-    /// Bytes that the server sent for it.
+    /// The bytes that the server sent for the sample.
     pub bytes: u64,
-    /// Why there is nothing, if the server refuses.
+    /// The reason why there is no sample, if the server refuses MONITOR.
     pub refused: Option<String>,
 }
 

@@ -20,7 +20,7 @@ struct Times {
 /// The processor time of some processes' threads, from the first look on.
 #[derive(Debug, Default)]
 pub struct Account {
-    /// By thread: its times as first seen, and its times now. A thread that begins later began at 0.
+    /// The times of each thread when it was first seen, and now. A thread that starts later has begun with 0.
     threads: HashMap<PathBuf, (Times, Times)>,
     /// The prefix of the names of the threads that count.
     named: &'static str,
@@ -40,7 +40,8 @@ impl Account {
         self.has_begun = true;
     }
 
-    /// Returns the time used since the first look, as shares of so much time. The busiest are so many threads, on average.
+    /// Returns the time used since the first look, as shares of so many seconds; the busiest share is the average of so many
+    /// threads.
     pub fn usage(&self, seconds: f64, busiest: usize) -> Usage {
         let share = |now: u64, first: u64| now.saturating_sub(first) as f64 / (seconds * 1e9).max(1.0);
         let of_thread =
@@ -70,7 +71,7 @@ pub fn family(of: u32) -> Vec<u32> {
     family
 }
 
-/// The server's process, where it runs on this machine.
+/// The server's process, if it runs on this machine.
 #[derive(Debug)]
 pub struct ServerProcess {
     folder: PathBuf,
@@ -93,7 +94,7 @@ impl ServerProcess {
         Some(Self { folder, id, account, faults_before, looks: 0, in_disk: 0 })
     }
 
-    /// Looks whether a thread of it waits for a disk just now.
+    /// Checks whether a thread of the server waits for a disk just now.
     pub fn look(&mut self) {
         self.looks += 1;
         let waits = |task: PathBuf| state(&task).is_some_and(|state| state == 'D');
@@ -111,12 +112,12 @@ impl ServerProcess {
         self.in_disk as f64 / self.looks.max(1) as f64
     }
 
-    /// Pages that were read from a disk since the beginning.
+    /// Returns the number of pages that were read from a disk since the beginning.
     pub fn major_faults(&self) -> u64 {
         faults(&self.folder).saturating_sub(self.faults_before)
     }
 
-    /// Bytes that are swapped out; none where the kernel does not say.
+    /// Returns the bytes that are swapped out; none if the kernel does not report them.
     pub fn swapped_bytes(&self) -> Option<u64> {
         let status = fs::read_to_string(self.folder.join("status")).ok()?;
         let kilobytes = status.lines().find_map(|line| line.strip_prefix("VmSwap:"))?;

@@ -10,9 +10,9 @@ use crate::doctor::evidence::{Calls, Evidence, Forks, Log, Server, SlowCommand, 
 use crate::doctor::session::{Fault, NAME, Own, Session, Tally};
 use crate::replies::info::Info;
 
-/// A connection that asked nothing for so long is not at work, in seconds; CLIENT LIST knows no less than one.
+/// The silence, in seconds, after which a connection does not count as active. CLIENT LIST reports whole seconds only.
 const IDLE_SECONDS_MAX: u64 = 1;
-/// Entries of the slow log.
+/// The number of entries of the slow log that are read.
 const ENTRIES: &str = "128";
 /// The number of characters of a slow command that are shown.
 const TEXT_MAX: usize = 80;
@@ -40,12 +40,12 @@ impl Reading {
         self.info.number(name).saturating_sub(before.info.number(name))
     }
 
-    /// Commands of others.
+    /// Returns the number of commands that others sent since another reading.
     pub fn commands_since(&self, before: &Self) -> u64 {
         self.grown(before, "total_commands_processed").saturating_sub(self.own.count - before.own.count)
     }
 
-    /// Forks so far.
+    /// Returns the number of forks so far.
     pub fn forks(&self) -> u64 {
         self.info.number("total_forks")
     }
@@ -112,7 +112,7 @@ impl Reading {
             let own = |own: &Own| own.commands.get(name).copied().unwrap_or_default();
             let all = count.saturating_sub(count_before);
             let others = all.saturating_sub(own(&self.own) - own(&before.own));
-            // The time of the doctor's own commands is not known; they are taken to last as long as the others.
+            // The time of the doctor's own commands is not known; each is taken to last as long as the others.
             let time_us = (time_us - time_before_us) * others as f64 / all.max(1) as f64;
             Calls { name: name.to_owned(), count: others, time_us }
         });
@@ -120,7 +120,7 @@ impl Reading {
     }
 }
 
-/// Threads that execute commands: Redis and Valkey have one.
+/// Returns the number of threads that execute commands: Redis and Valkey have one.
 fn workers(info: &Info) -> f64 {
     info.number("workers").max(1) as f64
 }
@@ -152,7 +152,7 @@ fn list_of_clients(list: &str) -> Clients {
     for line in list.lines() {
         let field = |name: &str| line.split(' ').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
         let is_idle = field("idle").and_then(|idle| idle.parse().ok()).is_some_and(|idle: u64| idle > IDLE_SECONDS_MAX);
-        // Replicas, primaries, connections of MONITOR, subscribers, and clients that wait for a key.
+        // These flags mark replicas, primaries, connections of MONITOR, subscribers, and blocked clients.
         let does_not_ask = field("flags").is_some_and(|flags| flags.contains(['S', 'M', 'O', 'P', 'b']));
         if field("name") == Some(NAME) {
             clients.own.extend(field("addr").map(str::to_owned));
@@ -195,7 +195,7 @@ pub fn new_entries(before: &[(i64, SlowCommand)], now: Vec<(i64, SlowCommand)>) 
     new
 }
 
-/// `appendfsync`.
+/// Returns the value of `appendfsync`.
 pub fn sync_policy(session: &mut Session) -> Result<Option<String>, Fault> {
     let reply = session.ask(&["CONFIG", "GET", "appendfsync"])?;
     let Ok((Frame::Array(pair), _)) = decode(&reply) else { return Ok(None) };
@@ -205,7 +205,7 @@ pub fn sync_policy(session: &mut Session) -> Result<Option<String>, Fault> {
     })
 }
 
-/// TCP segments of this machine.
+/// The counts of this machine's TCP segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segments {
     sent: u64,
@@ -213,7 +213,7 @@ pub struct Segments {
 }
 
 impl Segments {
-    /// Returns the share that was sent again; none if none was sent.
+    /// Returns the share of segments that were sent again; none if none was sent.
     pub fn sent_again_since(self, before: Self) -> Option<f64> {
         let sent = self.sent.checked_sub(before.sent).filter(|sent| *sent > 0)?;
         Some(self.sent_again.saturating_sub(before.sent_again) as f64 / sent as f64)

@@ -16,10 +16,10 @@ use crate::doctor::evidence::Sockets;
 
 /// The number of glances in a look.
 const GLANCES: usize = 4;
-/// The time between them.
+/// The time between two glances.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// `SOCK_DIAG_BY_FAMILY`, in which the kernel's answers come too.
+/// The type of messages `SOCK_DIAG_BY_FAMILY`, both of the request and of the kernel's answers.
 const BY_FAMILY: u16 = 20;
 /// `NLMSG_DONE`: the end of a list.
 const DONE: u16 = 3;
@@ -33,10 +33,10 @@ const IDENTITY: usize = HEADER + 4;
 const UNREAD: usize = IDENTITY + 48 + 4;
 /// A request: header, five fields, addresses.
 const REQUEST: usize = HEADER + 8 + 48;
-/// As much as the kernel puts into one answer.
+/// The size of the buffer for answers: as much as the kernel puts into one.
 const ANSWER: usize = 64 * 1024;
 
-/// Looks at them.
+/// The observer of the sockets.
 #[derive(Debug)]
 pub struct Looker {
     kernel: OwnedFd,
@@ -47,14 +47,14 @@ pub struct Looker {
 }
 
 impl Looker {
-    /// For the sockets that lead there, but for these.
+    /// Opens an observer of the sockets that lead to this server, except these own ones.
     pub fn new(server: SocketAddr, own: Vec<SocketAddr>) -> io::Result<Self> {
         let kernel =
             socket_with(AddressFamily::NETLINK, SocketType::DGRAM, SocketFlags::CLOEXEC, Some(netlink::SOCK_DIAG))?;
         Ok(Self { kernel, server: canonical(server.ip(), server.port()), own, seen: Sockets::default() })
     }
 
-    /// Looks, which takes some milliseconds.
+    /// Takes a look, which lasts some milliseconds.
     pub fn look(&mut self) -> io::Result<()> {
         let mut lying = self.unread()?;
         if lying.is_empty() {
@@ -70,7 +70,7 @@ impl Looker {
         Ok(())
     }
 
-    /// Returns the observations; `None` where there was no such socket.
+    /// Returns the observations; `None` if there was no such socket.
     pub fn seen(&self) -> Option<Sockets> {
         (self.seen.looks > 0).then_some(self.seen)
     }
@@ -92,7 +92,7 @@ impl Looker {
         Ok(unread)
     }
 
-    /// Takes a part of the kernel's list; whether more comes.
+    /// Takes a part of the kernel's list; returns whether more follows.
     fn take(&self, mut messages: &[u8], unread: &mut HashMap<SocketAddr, u32>) -> bool {
         while let (Some(length), Some(kind)) = (word(messages, 0), half(messages, 4)) {
             let length = length as usize;
@@ -133,7 +133,7 @@ fn request(family: AddressFamily, port: u16) -> [u8; REQUEST] {
     request
 }
 
-/// Both ends of the connection that a message is about, and the bytes that have not been read.
+/// Returns both ends of the connection that a message is about, and the number of unread bytes.
 fn connection(message: &[u8]) -> Option<(SocketAddr, SocketAddr, u32)> {
     let is_four = i32::from(*message.get(HEADER)?) == i32::from(AddressFamily::INET.as_raw());
     let end = |port_at: usize, host_at: usize| {
@@ -147,7 +147,7 @@ fn connection(message: &[u8]) -> Option<(SocketAddr, SocketAddr, u32)> {
     Some((local, remote, word(message, UNREAD)?))
 }
 
-/// Returns an address with IPv4 in its own form, also where an IPv6 socket shows it.
+/// Returns an address with IPv4 in its own form, even if an IPv6 socket shows it.
 fn canonical(host: IpAddr, port: u16) -> SocketAddr {
     SocketAddr::new(host.to_canonical(), port)
 }

@@ -13,7 +13,7 @@ use crate::endpoint::encode;
 /// The reason why a request is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// He has to name a user, or another.
+    /// The request needs credentials, or other ones.
     Unknown,
     /// The user may not do this; the text is the engine's.
     Forbidden(String),
@@ -61,7 +61,7 @@ impl Asking {
         &self.user
     }
 
-    /// Begins a session of the program itself, which may ask anything; for the program's own tasks, behind which there is no
+    /// Begins a session of the program itself, which may ask anything: for the program's own tasks, without a client's
     /// request.
     pub fn ourselves(engine: &Arc<Engine>) -> Self {
         let mut local = Local::open_unobserved(engine);
@@ -105,7 +105,7 @@ impl Asking {
     }
 }
 
-/// User and password.
+/// Returns the user and the password of an `Authorization` header.
 fn credentials(authorization: &[u8]) -> Option<(String, String)> {
     let (scheme, encoded) = std::str::from_utf8(authorization).ok()?.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") {

@@ -6,19 +6,19 @@
 
 use std::time::{Duration, Instant};
 
-/// The part of the time that may be spent.
+/// The share of the time that may be spent.
 const SHARE: f64 = 0.5;
 
-/// The most that can be saved.
+/// The longest time that can be saved.
 const SAVED_MAX: Duration = Duration::from_secs(1);
 
 /// The time for which an answer is given again.
 const RECENT: Duration = Duration::from_millis(250);
 
-/// Answers that are kept.
+/// The number of answers that are kept.
 const KEPT: usize = 4;
 
-/// Time to spend, which grows as time passes.
+/// A budget of time, which grows as time passes.
 #[derive(Debug)]
 pub struct Budget {
     left_s: f64,
@@ -39,7 +39,7 @@ impl Budget {
         self.left_s > 0.0
     }
 
-    /// Takes the time that was spent, even if that is more than was left.
+    /// Subtracts the time that was spent, even if it is more than was left.
     pub fn spend(&mut self, time: Duration) {
         self.left_s = (self.left_s - time.as_secs_f64()).max(-SAVED_MAX.as_secs_f64());
     }

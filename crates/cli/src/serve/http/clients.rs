@@ -5,10 +5,10 @@ use serde_json::{Map, Value, json};
 use super::asking::{Asking, Refusal};
 use super::shown::shown;
 
-/// Clients that are told.
+/// The number of clients in the answer.
 const TOLD: usize = 50;
 
-/// Fields of CLIENT LIST that are told.
+/// The fields of CLIENT LIST in the answer.
 const FIELDS: [&str; 13] =
     ["id", "addr", "name", "user", "db", "age", "idle", "flags", "cmd", "tot-mem", "omem", "lib-name", "lib-ver"];
 

@@ -26,10 +26,10 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::{AbortHandle, yield_now};
 use tokio::time::{sleep, timeout};
 
-/// Connections at a time. Each has at most a head of a request and one answer in memory.
+/// The most connections at a time. Each has at most a head of a request and one answer in memory.
 const CONNECTIONS_MAX: usize = 256;
 
-/// Connections that the kernel may hold before they are accepted, as far as its own limit allows.
+/// The most connections that the kernel may hold before they are accepted, as far as its own limit allows.
 const BACKLOG: u32 = 4096;
 
 /// The timeouts of a client.
@@ -37,14 +37,14 @@ const BACKLOG: u32 = 4096;
 pub struct Deadlines {
     /// The timeout of the request's head.
     pub head: Duration,
-    /// From the beginning of the connection until its answer has left.
+    /// The timeout of a connection, from its beginning until its answer has left.
     pub life: Duration,
 }
 
 /// The deadlines of the option `http`.
 pub const DEADLINES: Deadlines = Deadlines { head: Duration::from_secs(5), life: Duration::from_secs(10) };
 
-/// Bytes of a request's head.
+/// The most bytes of a request's head.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
 /// The longest wait for bytes behind the request, and the most of them. If bytes are unread when a socket closes, the kernel
@@ -52,9 +52,9 @@ const HEAD_BYTES_MAX: usize = 16 * 1024;
 const LINGER_TIME_MAX: Duration = Duration::from_secs(1);
 const LINGER_BYTES_MAX: usize = 256 * 1024;
 
-/// Connections that are accepted before those that have come already are looked at: fewer than the runtime runs tasks in one
-/// turn. So many come from the kernel's queue, which would be full otherwise while the answers are made, that the oldest make
-/// room.
+/// The number of connections that are accepted before the earlier ones are served: fewer than the runtime runs tasks in one
+/// turn. Otherwise the kernel's queue would fill up while the answers are made, and so many connections would come from it
+/// that the oldest would have to make room.
 const ACCEPTED_AT_ONCE: u32 = 32;
 
 /// The pause after a connection could not be accepted, as with too many open files.
@@ -63,10 +63,10 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// The answer to a request of a client at an address.
 pub type Answer = dyn Fn(IpAddr, &Request<Incoming>) -> Response<Full<Bytes>> + Send + Sync;
 
-/// Listens at the first of these addresses that can be had. The caller is in the runtime that will serve.
+/// Listens at the first of these addresses that is available. The caller is in the runtime that will serve.
 ///
 /// # Errors
-/// The last address's.
+/// That of the last address.
 pub fn listen(addresses: &[SocketAddr]) -> io::Result<TcpListener> {
     let mut result = Err(io::ErrorKind::AddrNotAvailable.into());
     for address in addresses {
@@ -109,7 +109,7 @@ pub async fn serve(listener: TcpListener, deadlines: Deadlines, answer: Arc<Answ
                 let task = tokio::spawn(async move { _ = timeout(deadlines.life, one).await });
                 open.push_back(Open { task: task.abort_handle(), is_answered });
             }
-            // The client has left before it was let in, or there are too many open files for the moment.
+            // The client has left before its connection was accepted, or there are too many open files for the moment.
             Err(_) => sleep(ACCEPT_PAUSE).await,
         }
     }
@@ -119,11 +119,11 @@ pub async fn serve(listener: TcpListener, deadlines: Deadlines, answer: Arc<Answ
 #[derive(Debug)]
 struct Open {
     task: AbortHandle,
-    /// Its answer has left, as far as the kernel; it only waits for its client to go.
+    /// True if the answer has been handed to the kernel; the connection then only waits for its client to close.
     is_answered: Arc<AtomicBool>,
 }
 
-/// Ends a connection where all places are taken: the oldest that has its answer, or the oldest.
+/// Closes a connection if all places are taken: the oldest one with its answer, otherwise the oldest.
 fn make_room(open: &mut VecDeque<Open>) {
     if open.len() >= CONNECTIONS_MAX {
         open.retain(|one| !one.task.is_finished());
@@ -144,11 +144,11 @@ async fn answer_one(stream: &mut TcpStream, from: IpAddr, head_time_max: Duratio
     let mut connection = http1::Builder::new();
     connection.timer(TokioTimer::new()).header_read_timeout(head_time_max).max_buf_size(HEAD_BYTES_MAX);
     connection.keep_alive(false).half_close(true);
-    // A fault of a connection is its client's affair.
+    // A fault of a connection concerns only its client.
     _ = connection.serve_connection(TokioIo::new(stream), service).without_shutdown().await;
 }
 
-/// Ends our half, and reads the bytes that the client still sends until it has ended its own.
+/// Closes this side of the connection, and reads the bytes that the client still sends until it has closed its side.
 async fn linger(stream: &TcpStream) {
     let mut is_open = shutdown(stream, Shutdown::Write).is_ok();
     let (mut waste, mut left) = ([0; 4096], LINGER_BYTES_MAX);

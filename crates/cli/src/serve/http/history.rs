@@ -19,14 +19,14 @@ use super::info::{Info, number_in};
 /// The way in which a figure is read.
 #[derive(Clone, Copy, Debug)]
 enum Read {
-    /// As it is.
+    /// The value as it is.
     Present,
-    /// By how much it grows a second.
+    /// The growth of the value for each second.
     Rate,
 }
 use Read::{Present, Rate};
 
-/// A figure: its name in JSON, how it is read, and from which fields of INFO.
+/// A figure: its name in JSON, the way in which it is read, and the fields of INFO from which it is read.
 type Column = (&'static str, Read, fn(&Info<'_>) -> Option<f64>);
 
 const COLUMNS: [Column; 24] = [
@@ -56,15 +56,15 @@ const COLUMNS: [Column; 24] = [
     ("primary_silent", Present, |info| info.number("master_last_io_seconds_ago")),
 ];
 
-/// Percentiles of execution times, in microseconds: their names in JSON.
+/// The percentiles of execution times, in microseconds, by their names in JSON.
 const PERCENTILES: [(&str, f64); 4] = [("p50", 50.0), ("p99", 99.0), ("p999", 99.9), ("longest", 100.0)];
 
 const FIGURES: usize = COLUMNS.len() + PERCENTILES.len();
 
-/// Seconds from sample to sample, and how many are kept.
+/// The levels of samples: the seconds from sample to sample, and the number that is kept.
 const LEVELS: [(&str, u64, usize); 2] = [("fine", 1, 300), ("coarse", 10, 360)];
 
-/// By how much the slowest replica is behind, in bytes.
+/// Returns the lag of the slowest replica, in bytes.
 fn replica_behind(info: &Info<'_>) -> Option<f64> {
     let own = info.number("master_repl_offset")?;
     let offsets = info.numbered("slave").filter_map(|(_, value)| number_in(value, "offset"));
@@ -108,7 +108,7 @@ impl History {
 
     fn add(&self, now: &Snapshot) {
         for (level, (_, period_s, kept)) in self.levels.lock().iter_mut().zip(LEVELS) {
-            // The clock that wakes us may be a little early.
+            // The timer may fire a little early.
             let is_due = |before: &Snapshot| now.at_ms + 500 >= before.at_ms + period_s * 1_000;
             match &level.before {
                 Some(before) if !is_due(before) => continue,
@@ -123,7 +123,7 @@ impl History {
         }
     }
 
-    /// Returns the names of the figures, and of each level the samples later than the query names, as the fields of a JSON
+    /// Returns the names of the figures, and the samples of each level since the time in the query, as the fields of a JSON
     /// object.
     pub fn json(&self, query: &str) -> String {
         let columns = COLUMNS.iter().map(|(name, ..)| *name);
@@ -149,12 +149,12 @@ impl History {
     }
 }
 
-/// Three digits behind the point are enough.
+/// Rounds a figure to three digits behind the point, which are enough.
 fn rounded(figure: f64) -> f64 {
     (figure * 1e3).round() / 1e3
 }
 
-/// Returns the figures of a sample, from the moment before and this one.
+/// Returns the figures of a sample, from the snapshot before and the present one.
 fn figures(before: &Snapshot, now: &Snapshot) -> [f64; FIGURES] {
     let mut figures = [f64::NAN; FIGURES];
     let passed_s = now.at_ms.saturating_sub(before.at_ms) as f64 / 1_000.0;

@@ -53,7 +53,7 @@ impl Hosts {
         for named in host.iter().chain(&target) {
             self.check_name(named.host())?;
         }
-        // The target of a request that names one has precedence (RFC 9112, 3.2.2).
+        // If the request line names a host, it has precedence over the header (RFC 9112, 3.2.2).
         check_site(headers, target.or(host).as_ref())
     }
 

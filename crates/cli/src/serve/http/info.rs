@@ -32,12 +32,12 @@ impl<'a> Info<'a> {
         self.text(name)?.parse().ok()
     }
 
-    /// Returns the fields with names that begin so: the rest of the name, and the value.
+    /// Returns the fields with this beginning: the rest of the name, and the value.
     pub fn beginning(&self, beginning: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
         self.fields.iter().filter_map(move |(name, value)| Some((name.strip_prefix(beginning)?, *value)))
     }
 
-    /// Returns the fields with names that go on with a number, as those of databases and replicas do.
+    /// Returns the fields with this beginning and a number behind it, as those of databases and replicas have.
     pub fn numbered(&self, beginning: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
         let is_number = |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit());
         self.beginning(beginning).filter(move |(name, _)| is_number(name))

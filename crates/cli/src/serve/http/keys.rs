@@ -15,10 +15,10 @@ use super::shown::shown;
 /// The time after which a step asks for no more keys.
 const STEP_TIME_MAX: Duration = Duration::from_millis(5);
 
-/// Keys that one SCAN looks for.
+/// The number of keys that one SCAN asks for.
 const KEYS_AT_ONCE: &str = "32";
 
-/// Keys that a step tells at most, the largest.
+/// The number of keys that a step returns, the largest ones.
 const TOLD: usize = 20;
 
 /// Returns the cursor of the walk, the number of keys in this step, and the largest of them.

@@ -74,7 +74,7 @@ const HEADERS: [(HeaderName, &str); 6] = [
     (CACHE_CONTROL, "no-store"),
 ];
 
-/// The state that requests are answered from.
+/// The state from which requests are answered.
 struct Site {
     engine: Arc<Engine>,
     hosts: Hosts,
@@ -83,10 +83,10 @@ struct Site {
     scrapes: Mutex<Recent<Bytes>>,
 }
 
-/// Serves at the place that the option `http` names, if any, until the process ends; returns a line for the server log.
+/// Serves at the address that the option `http` names, if any, until the process ends; returns a line for the server log.
 ///
 /// # Errors
-/// A sentence for the server log: the place that cannot be listened on, and why.
+/// A sentence for the server log: the address at which it cannot listen, and the reason.
 pub fn start(engine: &Arc<Engine>) -> Result<Option<String>, String> {
     let place = text(engine, Opt::Http);
     if place.is_empty() {
@@ -122,7 +122,7 @@ fn text(engine: &Engine, option: Opt) -> String {
     String::from_utf8_lossy(&engine.config.text(option)).into_owned()
 }
 
-/// Samples of the figures for charts, each second.
+/// Takes a sample of the figures for charts each second.
 async fn remember(site: Arc<Site>) {
     let mut seconds = interval(Duration::from_secs(1));
     seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);

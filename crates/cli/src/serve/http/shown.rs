@@ -3,10 +3,10 @@
 
 use std::fmt::Write;
 
-/// Characters of a name or an argument that are shown.
+/// The most characters of a name or an argument that are shown.
 const SHOWN_MAX: usize = 200;
 
-/// These bytes for people.
+/// Returns bytes in a form for people.
 pub fn shown(bytes: &[u8]) -> String {
     let mut text = String::new();
     let mut characters = 0;
@@ -38,7 +38,7 @@ fn with_rest(text: String, bytes: usize) -> String {
     format!("{text}… ({bytes} bytes)")
 }
 
-/// Characters that change how others are shown: directions, separators of lines, and marks without width.
+/// Returns whether a character changes the display of others: directions, separators of lines, and marks without width.
 fn is_formatting(character: char) -> bool {
     matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }

@@ -8,10 +8,10 @@ use super::asking::{Asking, Refusal};
 use super::info::Info;
 use super::shown::shown;
 
-/// Entries of a log that are told. The page remembers those that it has seen.
+/// The number of entries of a log in the answer. The page remembers those that it has seen.
 const ENTRIES: &str = "32";
 
-/// Keys that are told.
+/// The number of keys in the answer.
 const HOT_KEYS: &str = "10";
 
 /// Logs of commands: their name here, and their argument of COMMANDLOG GET.

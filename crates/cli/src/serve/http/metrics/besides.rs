@@ -15,24 +15,24 @@ pub struct Besides {
     pub now_s: f64,
     /// The slow log.
     pub slow: Option<Slow>,
-    /// The part of all uses of keys that the hottest key has.
+    /// The share of all uses of keys that the hottest key has.
     pub hottest_share: Option<f64>,
     /// The option `io-threads`.
     pub io_threads: Option<f64>,
-    /// Class of client, hard and soft limit in bytes, and seconds above the soft one.
+    /// The output buffer limits: class of client, hard and soft limit in bytes, and seconds above the soft one.
     pub output_limits: Vec<(String, f64, f64, f64)>,
-    /// Event, time in seconds, and duration in seconds of LATENCY LATEST.
+    /// The latency spikes (LATENCY LATEST): event, time in seconds, and duration in seconds.
     pub spikes: Vec<(String, f64, f64)>,
-    /// LATENCY HISTOGRAM.
+    /// The histograms of execution times (LATENCY HISTOGRAM).
     pub histograms: Vec<Times>,
 }
 
 /// The slow log in numbers.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Slow {
-    /// Entries.
+    /// The number of entries.
     pub length: f64,
-    /// Number of the newest.
+    /// The number of the newest entry.
     pub last_id: f64,
     /// The duration of the newest entry's command, in seconds.
     pub last_s: f64,
@@ -41,11 +41,11 @@ pub struct Slow {
 /// The execution times of one command.
 #[derive(Debug)]
 pub struct Times {
-    /// Its name, as INFO writes it.
+    /// The name of the command, as INFO writes it.
     pub command: String,
     /// The number of calls.
     pub calls: f64,
-    /// Microseconds, and how many calls took no longer.
+    /// The buckets: microseconds, and the number of calls that took no longer.
     pub buckets: Vec<(i64, f64)>,
 }
 
@@ -85,7 +85,7 @@ fn option(asking: &mut Asking, name: &str) -> Option<String> {
     pair.filter_map(Result::ok).nth(1).and_then(|value| bulk(&value))
 }
 
-/// `normal 0 0 0 slave 268435456 67108864 60 …`.
+/// Reads `normal 0 0 0 slave 268435456 67108864 60 …`.
 fn limits(value: &str) -> Vec<(String, f64, f64, f64)> {
     let words: Vec<&str> = value.split(' ').collect();
     let number = |text: &str| text.parse::<f64>().ok();
@@ -107,7 +107,7 @@ fn spikes(reply: &[u8]) -> Vec<(String, f64, f64)> {
     events.filter_map(Result::ok).filter_map(one).collect()
 }
 
-/// `get: [calls, 2, histogram_usec, [1, 1, 2, 2]]` for each command.
+/// Reads `get: [calls, 2, histogram_usec, [1, 1, 2, 2]]` for each command.
 fn histograms(reply: &[u8]) -> Vec<Times> {
     let Ok((Frame::Array(pairs), _)) = decode(reply) else { return Vec::new() };
     let pairs: Vec<Frame<'_>> = pairs.filter_map(Result::ok).collect();

@@ -16,7 +16,7 @@ use table::{NUMBERS, OF_PRIMARY, OLD_UNITS, PARTS, Part, Row, SCALED, WORDS};
 /// The phases of a request.
 const PHASES: [&str; 5] = ["read", "wait", "execute", "sync", "write"];
 
-/// Labels of the metric that describes the server, and the fields that they show.
+/// The labels of the metric that describes the server, with the fields that they show.
 const INSTANCE: [&str; 13] = [
     "role",
     "redis_version",
@@ -59,7 +59,7 @@ pub fn text(info: &str, besides: &Besides, with_old_units: bool) -> String {
     out.text
 }
 
-/// The text as it grows.
+/// The text of the metrics, as it grows.
 #[derive(Debug, Default)]
 struct Out {
     text: String,
@@ -67,7 +67,7 @@ struct Out {
 }
 
 impl Out {
-    /// Describes a metric, unless it has just been.
+    /// Describes a metric, unless the last lines were of the same metric.
     fn describe(&mut self, metric: &'static str, kind: Kind, help: &str) {
         if self.described == metric {
             return;
@@ -115,7 +115,7 @@ fn instance(out: &mut Out, info: &Info<'_>, besides: &Besides) {
     out.optional("redis_start_time_seconds", Gauge, "Time of the start.", started);
 }
 
-/// `phase_read_usec:1.5` as seconds by phase.
+/// Writes `phase_read_usec:1.5` as seconds by phase.
 fn phases(out: &mut Out, info: &Info<'_>) {
     let metric = "sleeve_phase_seconds_total";
     for phase in PHASES {
@@ -139,7 +139,7 @@ fn labelled(out: &mut Out, info: &Info<'_>, part: &Part) {
     }
 }
 
-/// `slave0:ip=10.0.0.2,port=6379,state=online,offset=1,lag=0`.
+/// Writes `slave0:ip=10.0.0.2,port=6379,state=online,offset=1,lag=0` as metrics of the replica.
 fn replicas(out: &mut Out, info: &Info<'_>) {
     let rows = [
         ("offset", "redis_connected_slave_offset_bytes", "Offset that a replica has confirmed."),
@@ -156,7 +156,7 @@ fn replicas(out: &mut Out, info: &Info<'_>) {
     }
 }
 
-/// A replica's view of its primary.
+/// Writes a replica's view of its primary.
 fn primary(out: &mut Out, info: &Info<'_>) {
     let (Some(host), Some(port)) = (info.text("master_host"), info.text("master_port")) else { return };
     let labels = [("master_host", host), ("master_port", port)];
@@ -186,7 +186,7 @@ fn percentiles(out: &mut Out, info: &Info<'_>) {
         let command = name.replace('|', " ");
         for (percent, value) in values.split(',').filter_map(|value| value.strip_prefix('p')?.split_once('=')) {
             let (Ok(percent), Ok(value)) = (percent.parse::<f64>(), value.parse::<f64>()) else { continue };
-            // To six digits, because 99.9 has no exact hundredth.
+            // The quantile has six digits, because 99.9 percent has no exact representation.
             let quantile = ((percent * 1e4).round() / 1e6).to_string();
             out.value(metric, &[("cmd", &command), ("quantile", &quantile)], value);
         }
@@ -230,7 +230,7 @@ fn asked(out: &mut Out, info: &Info<'_>, besides: &Besides) {
     }
 }
 
-/// LATENCY HISTOGRAM of one command.
+/// Writes the LATENCY HISTOGRAM of one command.
 fn histogram(out: &mut Out, info: &Info<'_>, times: &besides::Times) {
     let metric = "redis_commands_latencies_usec";
     out.describe(metric, Histogram, "Execution time by command, in microseconds.");

@@ -13,7 +13,7 @@ pub enum Kind {
     Counter,
     /// A value that rises and falls.
     Gauge,
-    /// Either; its name says too little or too much.
+    /// A value that may do either; its name says too little or too much.
     Untyped,
     /// Quantiles, a sum and a count.
     Summary,
@@ -335,7 +335,7 @@ pub const SCALED: &[(&str, &str, Kind, f64, &str)] = &[
     ),
 ];
 
-/// Fields that hold a word: 1 where it is this one.
+/// Fields that hold a word: the metric is 1 if the field holds this word.
 pub const WORDS: &[(&str, &str, &str, &str)] = &[
     ("rdb_last_bgsave_status", "ok", "redis_rdb_last_bgsave_status", "Whether the last snapshot was written."),
     ("aof_last_write_status", "ok", "redis_aof_last_write_status", "Whether the last write to the AOF succeeded."),
