@@ -1,5 +1,5 @@
-//! A snapshot as a base of the AOF: the first base of an AOF that is switched on, a new base of the open AOF (an AOF
-//! rewrite), or a base that stands alone because there is no AOF.
+//! The rewrite of the AOF (BGREWRITEAOF): a snapshot becomes a base. It is the first base of an AOF that is switched on, a
+//! new base of the open AOF, or a base that stands alone because there is no AOF.
 //!
 //! From the base's instant on, the journal is written to a new increment. The files that are already in the folder stay as
 //! they are until the base is in place.

@@ -8,13 +8,13 @@
 //! | `replicas` | A snapshot for replicas: into their sockets, or into a file that they are sent. |
 //! | `walk` | The walk through the store as it was at one instant. |
 //! | `output` | Encoding a snapshot. |
-//! | `requests` | A base of the AOF in the form of requests. |
+//! | `base_in_requests` | A base of the AOF in the form of requests. |
 //! | `snapshots` | [`Snapshots`]: the snapshot that runs, and those that are scheduled. |
 
 mod base;
+mod base_in_requests;
 mod output;
 mod replicas;
-mod requests;
 pub mod save;
 mod save_schedule;
 mod snapshots;

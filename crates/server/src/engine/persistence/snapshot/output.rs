@@ -9,7 +9,7 @@ use sleeve_store::rdb::Version;
 use sleeve_store::rdb::file::{About, Access, Format, Writer};
 use sleeve_store::snapshot::{Record, Snapshot, SnapshotWriter};
 
-use super::requests::Requests;
+use super::base_in_requests::Requests;
 use crate::config::Opt;
 use crate::engine::Engine;
 use crate::engine::keyspace::key_clock;
