@@ -43,8 +43,8 @@ pub enum Effect {
     /// The command was not executed, and will not be: it never left. It may be sent again as it is. A read that had left and
     /// was to be sent again counts as a command that never did.
     None,
-    /// The command was not executed, and will not be: the server said no before it looked at any key (a read-only replica, a
-    /// server that is loading its data or has no memory left). It may be sent again as it is, to another server or later.
+    /// The command was not executed, and will not be: the server refused it before it accessed any key (a read-only replica,
+    /// a server that is loading its data or has no memory left). It may be sent again as it is, to another server or later.
     Refused,
     /// The command may or may not have been executed; only the data can tell.
     Unknown,

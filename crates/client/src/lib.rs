@@ -87,7 +87,7 @@
 //!   which replies took long, and why.
 //! - [`Config`]: URLs, timeouts, the bound on the queue, reconnecting. A command that never left is sent on the next
 //!   connection. A command that left and was not answered is sent again if it only reads. A command that the server has
-//!   turned away for the moment is sent again in any case ([`Resend`]). A command that may have written fails, and
+//!   refused for the moment is sent again in any case ([`Resend`]). A command that may have written fails, and
 //!   [`Error::effect`] says how much is known: [`Effect::None`] and [`Effect::Refused`] may be sent again,
 //!   [`Effect::Unknown`] may have been executed.
 //!

@@ -28,7 +28,7 @@ pub(super) struct Listening {
     /// True if the engine has messages for the session.
     has_mail: Arc<AtomicBool>,
     /// True while a thread takes in invalidations. In that time they may have been taken, so that the flag is down, and not
-    /// be applied yet; a caller that looks then waits. It is set before the flag is cleared, so it is read after the flag.
+    /// be applied yet; a caller that checks then waits. It is set before the flag is cleared, so it is read after the flag.
     is_hearing: AtomicBool,
     connection: Connection,
     session: Mutex<Option<Session>>,

@@ -1,6 +1,6 @@
 //! The commands on hashes and their fields as methods, one line each.
 //!
-//! How a line is read, and how methods get their names and types, is said in [`commands`](super).
+//! [`commands`](super) explains how to read a line, and how methods get their names and types.
 
 use crate::request::{Request, ToArg, ToArgs};
 use crate::values::counted::Counted;

@@ -1,6 +1,6 @@
 //! The commands on keys of any type as methods, one line each: deadlines, names, copies, dumps.
 //!
-//! How a line is read, and how methods get their names and types, is said in [`commands`](super).
+//! [`commands`](super) explains how to read a line, and how methods get their names and types.
 
 use crate::request::{ToArg, ToArgs};
 use crate::values::options::ExpireIf;

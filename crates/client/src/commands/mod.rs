@@ -1,13 +1,13 @@
 //! The commands' own methods, one line each, by family.
 //!
 //! The rules: a method has the command's name. If it is generic, the type is that of the whole answer. The plain name takes
-//! the arguments that the command needs; the same name with `_with` takes options besides, as its last argument. Where a
-//! number may have a fraction, any [`Number`](crate::Number) will do.
+//! the arguments that the command needs; the same name with `_with` also takes options, as its last argument. An argument
+//! that may have a fraction is any [`Number`](crate::Number).
 //!
 //! A line states the method's name, its arguments, the type of its result and the words on the wire, the command's name
 //! first. The command table and the server's documentation explain the command; the line describes the method's result. A
-//! command that may wait on the server, by its row, gets a connection of its own where others would wait with it. All of them
-//! begin wherever [`Ask`](crate::commands::ask::Ask) is: a client, a database, a batch, a transaction, a lease.
+//! command that may wait on the server, by its row, gets a connection of its own if other calls would wait behind it. All of
+//! them are sent on any type with [`Ask`](crate::commands::ask::Ask): a client, a database, a batch, a transaction, a lease.
 
 pub mod admin;
 pub(crate) mod ask;

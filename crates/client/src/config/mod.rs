@@ -40,16 +40,16 @@ pub enum QueueFull {
 }
 
 /// The commands that are sent again by themselves after they had left: when their connection was lost, or when the server has
-/// turned them away.
+/// refused them for the moment.
 ///
 /// A command that had not left whole was not executed, and always goes out on the next connection. Nor is a command executed
-/// that the server turns away because it loads its data (`LOADING`), runs a script for long (`BUSY`), has lost its primary
-/// (`MASTERDOWN`), or takes no writes any more while Sentinels know the server that does (`READONLY`). Any such command goes
-/// again after a pause, 10 ms at first and never more than 500 ms, until it times out. It goes alone, and nothing that is
-/// sent after it leaves on the connection before it is executed, except `SCRIPT KILL`, `FUNCTION KILL` and `SHUTDOWN NOSAVE`,
-/// which leave at once. Only commands that were in flight already when it was turned away may overtake it, if the server
-/// recovers between the two. This does not hold in a [`Transaction`](crate::Transaction) or a [`Lease`](crate::Lease), nor
-/// for scripts, which may return such an error themselves, nor for commands that end a script: there the error is returned at
+/// that the server refuses because it loads its data (`LOADING`), runs a script for long (`BUSY`), has lost its primary
+/// (`MASTERDOWN`), or takes no writes any more while Sentinels know the server that does (`READONLY`). Any such command is
+/// sent again after a pause, 10 ms at first and never more than 500 ms, until it times out. It leaves alone, and no later
+/// command leaves on the connection before it is executed, except `SCRIPT KILL`, `FUNCTION KILL` and `SHUTDOWN NOSAVE`, which
+/// leave at once. Only commands that were in flight already when it was refused may overtake it, if the server recovers
+/// between the two. This does not hold in a [`Transaction`](crate::Transaction) or a [`Lease`](crate::Lease), nor for
+/// scripts, which may return such an error themselves, nor for commands that end a script: there the error is returned at
 /// once, with [`Effect::Refused`](crate::Effect::Refused).
 ///
 /// ```
@@ -72,8 +72,8 @@ pub enum Resend {
     /// the same key in between, the second time undoes that: for keys that have one writer, or with a last value that is as
     /// good as the one before.
     Overwrites,
-    /// Resends nothing: every command that had left fails with [`Effect::Unknown`](crate::Effect::Unknown), and every
-    /// command that was turned away with the server's error.
+    /// Sends no command again: every command that had left fails with [`Effect::Unknown`](crate::Effect::Unknown), and every
+    /// command that was refused with the server's error.
     Nothing,
 }
 
@@ -212,8 +212,8 @@ impl Config {
     /// Sets an option of the embedded engine, as a configuration file has it: `("maxmemory", "10mb")`. Every option of a
     /// server's configuration is known, except those about a process or its sockets ([`Client::listen`] takes those).
     ///
-    /// It counts when the engine is made. A client that opens an engine that is there already, by its name, may only give the
-    /// options that it has.
+    /// The option takes effect when the engine is created. A client that opens an existing engine by its name may only give
+    /// the options that the engine has.
     ///
     /// [`Client::listen`]: crate::Client::open
     pub fn engine(mut self, option: impl Into<String>, value: impl Into<String>) -> Self {
@@ -346,10 +346,10 @@ impl Config {
     /// which leaves room for the longest string of a server (512 MiB). Less than 64 KiB counts as that.
     ///
     /// It bounds the bytes that a server can make the client keep, for any data that it sends and any lengths that it claims:
-    /// so many bytes a connection. A reply that turns out to be longer, or says that it will be, ends its connection. The
-    /// call that it answers fails with [`ErrorKind::Protocol`](crate::ErrorKind::Protocol) and is not sent again; requests in
-    /// flight behind it are treated as on any lost connection. Decoded values take their own memory: a list of short strings
-    /// several times as much.
+    /// this number for each connection. A reply that turns out to be longer, or says that it will be, ends its connection.
+    /// The call that it answers fails with [`ErrorKind::Protocol`](crate::ErrorKind::Protocol) and is not sent again;
+    /// requests in flight behind it are treated as on any lost connection. Decoded values take their own memory: a list of
+    /// short strings several times as much.
     pub fn reply_bytes_max(mut self, bytes: usize) -> Self {
         self.limits.reply_bytes_max = bytes;
         self
@@ -363,8 +363,8 @@ impl Config {
         self
     }
 
-    /// Sets which commands are sent again by themselves when their connection was lost, or the server has turned them away;
-    /// without this reads, and commands that were turned away.
+    /// Sets which commands are sent again by themselves when their connection was lost, or the server has refused them for
+    /// the moment. Without this, reads are sent again, and commands that were refused.
     pub fn resend(mut self, resend: Resend) -> Self {
         self.retry.resend = resend;
         self
@@ -372,14 +372,14 @@ impl Config {
 
     /// Sets which servers reads may go to, in a cluster and behind Sentinels; the primary alone without this.
     ///
-    /// Commands go there that only read keys which they name, by the command table, each by itself. Transactions, batches,
-    /// scripts, commands that may wait, calls that are [gathered](crate::Client::coalescing), leases and
-    /// [`watch`](crate::Client::watch) stay with the primary.
+    /// A command goes to a replica only if it is sent by itself, and only reads keys that it names, by the command table.
+    /// Transactions, batches, scripts, commands that may wait, calls that are [gathered](crate::Client::coalescing), leases
+    /// and [`watch`](crate::Client::watch) stay with the primary.
     ///
     /// **No order is promised between a write and a read from a replica**: it may answer with the value from before the
     /// write, and two reads may go to two replicas, of which the second is behind the first.
     ///
-    /// A read that a replica turns away, or that is lost with its connection, is sent to the primary, within the time that it
+    /// A read that a replica refuses, or that is lost with its connection, is sent to the primary, within the time that it
     /// has.
     pub fn read_from(mut self, servers: ReadFrom) -> Self {
         self.read_from = servers;
@@ -402,8 +402,8 @@ impl Config {
     /// hands some out; it does without this.
     ///
     /// Sleeve does (`unixsocket-rings`): two rings of 64 KiB a connection. The kernel need not carry the bytes that are
-    /// written there. A caller that waits for a reply on a thread of its own looks for it for some microseconds before it
-    /// sleeps, if that has been of use. CLIENT LIST shows which clients use it (`rings`). On Linux alone.
+    /// written there. A caller that waits for a reply on a thread of its own busy polls for some microseconds before it
+    /// sleeps, if that was of use before. CLIENT LIST shows which clients use it (`rings`). On Linux alone.
     pub fn shared_memory(mut self, shares: bool) -> Self {
         self.same_machine.shares_memory = shares;
         self

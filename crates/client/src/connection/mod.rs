@@ -4,8 +4,8 @@
 //! - `link` owns the lock: a caller sends and writes there; `send` has the other forms of requests, and the bound on the
 //!   queue; `owner` lends, pools and closes it.
 //! - `task` connects, writes the bytes that are left for it, and reads with `read`, in which callers read as well.
-//! - `fail_pending` fails the requests that get no answer, `refusals` retries those that the server turns away,
-//!   `durability` waits for the disk and the replicas, `tracker` tells the cache.
+//! - `fail_pending` fails the requests that get no answer, `refusals` sends those again that the server has refused for the
+//!   moment, `durability` waits for the disk and the replicas, `tracker` reports writes to the cache.
 //! - `heartbeat` judges a silence, and `probe` asks the server on another connection.
 
 mod durability;

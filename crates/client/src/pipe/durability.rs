@@ -90,7 +90,7 @@ pub(crate) struct DurabilityWaits {
 
 struct Waiting {
     level: Level,
-    /// The offset up to which the caller's reply shows effects, once a message has said it.
+    /// The offset up to which the caller's reply shows effects, once a message has reported it.
     shown: Option<i64>,
     issued_ms: u32,
     target: Target,

@@ -1,8 +1,8 @@
 //! Slots, in which answers arrive: they lie in chunks, and each is shared by one asker and one answerer.
 //!
-//! A command in flight has two ends. The [`Handle`] is the caller's: it looks, waits, takes or lets go. The [`Target`] is the
-//! connection's: it completes the slot exactly once. Dropping a handle never disturbs the target, and a target that is
-//! dropped answers with an error, so that no caller waits for an answer that cannot arrive.
+//! A command in flight has two ends. The [`Handle`] is the caller's: it checks for the answer, waits for it, takes it or is
+//! dropped. The [`Target`] is the connection's: it completes the slot exactly once. Dropping a handle never disturbs the
+//! target, and a target that is dropped answers with an error, so that no caller waits for an answer that cannot arrive.
 //!
 //! Slots are made a chunk at a time and counted by one reference count for the whole chunk, which is charged in advance with
 //! both ends of every slot. So a command costs no allocation and no atomic increment, and the answerer returns its references
@@ -163,7 +163,7 @@ impl SlotRef {
 /// Returns `count` references; the last one frees the chunk.
 ///
 /// # Safety
-/// The caller holds so many references, and does not use them afterwards.
+/// The caller holds this many references, and does not use them afterwards.
 unsafe fn release(chunk: NonNull<Chunk>, count: usize) {
     // SAFETY: the caller gives up `count` references that it holds, so the chunk is alive until the subtraction.
     let before = unsafe { chunk.as_ref() }.references.fetch_sub(count, Ordering::Release);
@@ -570,7 +570,7 @@ impl Completions {
     #[inline]
     fn settle_references(&mut self) {
         if let Some(chunk) = self.chunk.take() {
-            // SAFETY: so many were given to this batch, which forgets them.
+            // SAFETY: this many references were given to the batch, which forgets them.
             unsafe { release(chunk, std::mem::take(&mut self.references)) };
         }
     }

@@ -108,8 +108,8 @@ fn a_long_transaction_is_answered_when_all_its_replies_have_come() {
     }
 }
 
-/// Checks the room behind a large reply: no room looks like the end of the connection, and the rest of a buffer outlives the
-/// connection.
+/// Checks the room behind a large reply: a read into no room would look like the end of the connection, and the rest of a
+/// buffer outlives the connection.
 #[test]
 fn a_large_reply_leaves_room_to_read_into_behind_it() {
     for behind in [1, 2, 3, 100] {

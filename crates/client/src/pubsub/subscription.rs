@@ -33,7 +33,7 @@ use crate::transport::Transport;
 #[cfg(feature = "embedded")]
 use crate::transport::embedded::Embedded;
 
-/// Channels that are listened to; see [`Client::subscribe`](crate::Client::subscribe).
+/// A subscription to channels; see [`Client::subscribe`](crate::Client::subscribe).
 ///
 /// ```
 /// # #[cfg(feature = "embedded")] {
@@ -50,7 +50,7 @@ use crate::transport::embedded::Embedded;
 /// # Ok::<(), sleeve::Error>(())
 /// ```
 ///
-/// It gains and loses channels while it lives; every new connection begins with the channels that are wanted last.
+/// Channels can be added and removed while it lives; every new connection begins with the channels that are wanted then.
 ///
 /// ```
 /// # #[cfg(feature = "embedded")] {
@@ -68,8 +68,8 @@ use crate::transport::embedded::Embedded;
 /// ```
 ///
 /// In async code `subscription.recv().await` is the same, in any runtime and without another crate; in a `while let`,
-/// `subscription.next().await`. It is a [`Stream`] too, for `StreamExt` and its kin, and a `for` loop over it waits for each;
-/// all of these end after an error.
+/// `subscription.next().await`. It is a [`Stream`] too, for `StreamExt` and the like, and a `for` loop over it waits for
+/// each; all of these end after an error.
 ///
 /// ```
 /// # #[cfg(feature = "embedded")] {

@@ -98,8 +98,8 @@ impl EventLoop {
         true
     }
 
-    /// Ends the thread after a panic of the rounds themselves. The owners of the present tasks are told; the next submission
-    /// starts a new thread.
+    /// Ends the thread after a panic of the rounds themselves. The owners of the present tasks are notified; the next
+    /// submission starts a new thread.
     fn give_up(&mut self, why: &str) {
         let mut submissions = self.reactor.submissions.lock();
         submissions.is_read = false;

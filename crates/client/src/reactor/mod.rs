@@ -3,7 +3,8 @@
 //! A task is the life of a connection, of a subscription or of a question to a server. It is written as one straight
 //! function, a future. In its turn it runs as far as it can without waiting; then it names the events that it waits for
 //! (`task_context`): readiness of its sockets, its waker, a time. A task knows nothing of the others and must never block,
-//! because all other tasks would stand still in that time. A task that panics harms no other: its owner is told.
+//! because all other tasks would stand still in that time. A task that panics harms no other: its owner gets the message of
+//! the panic.
 //!
 //! The thread starts with the first task and ends with the last. Other threads reach a task by its [`TaskWaker`]; a turn
 //! without a reason does no harm, so wakers are called freely. Systems differ in how they report events (epoll, and poll on

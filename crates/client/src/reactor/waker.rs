@@ -84,7 +84,7 @@ impl Reactor {
         !self.sleeps.load(Ordering::SeqCst)
     }
 
-    /// Wakes the thread to look at its submissions, which have just been changed.
+    /// Wakes the thread to take its submissions, which have just been changed.
     pub(super) fn wake(&self) {
         if self.sleeps.swap(false, Ordering::SeqCst) {
             self.poller.wake();

@@ -53,9 +53,9 @@ impl<T: FromReply> Reply<T> {
     /// Waits for the same answer, but returns it only once the command's effect is synced to the server's disk: from then on
     /// not even a loss of power takes it back.
     ///
-    /// Under `appendfsync everysec` that takes up to a second, during which no other caller waits; under `always` it is so as
-    /// soon as the answer comes. It covers everything that the reply shows: for a command that reads, the writes of others
-    /// that it saw.
+    /// With `appendfsync everysec` that takes up to a second, during which no other caller waits; with `always` the answer
+    /// itself arrives only after the fsync. The confirmation covers all effects that the reply shows: for a command that
+    /// reads, also the writes of others that it saw.
     ///
     /// ```
     /// # #[cfg(feature = "embedded")] {
@@ -71,7 +71,7 @@ impl<T: FromReply> Reply<T> {
     /// # Ok::<(), sleeve::Error>(())
     /// ```
     ///
-    /// # Where it can be known
+    /// # Where it is known
     ///
     /// - From a Sleeve server, on the connection that all callers share: the first of these calls asks the server for
     ///   notifications. And from an engine in this process that has a folder.
@@ -93,7 +93,7 @@ impl<T: FromReply> Reply<T> {
     /// it survives the loss of the primary, as long as one of them takes its place, or a replica that has received as much.
     ///
     /// It costs about a round trip between the primary and its replicas, during which no other caller waits. Fewer replicas
-    /// than that, or slow ones, end in a timeout. It says nothing of disks: [`synced_on`](Reply::synced_on) does.
+    /// than that, or slow ones, end in a timeout. It does not concern disks: [`synced_on`](Reply::synced_on) does.
     ///
     /// ```no_run
     /// use sleeve::{Client, prelude::*};

@@ -1,12 +1,12 @@
-//! A command on its way out: its words and arguments as the bytes on the wire.
+//! A request: a command's words and arguments as the bytes on the wire.
 //!
 //! A request is written once, in its final form, into a buffer of the calling thread; the pipe then copies it under its lock
 //! (a long one is copied before), so that no foreign code (an argument's [`ToArgs`]) ever runs under a lock. The number of
 //! arguments stands in front of them and is only known at the end; room for it is left at the start and it is written
 //! right-aligned.
 //!
-//! It knows no commands: it sends the caller's words. Any thread; the buffer is the thread's own, and an argument that itself
-//! sends a command while it is being written simply gets another.
+//! A request knows no commands: it has the caller's words. Any thread; the buffer is the thread's own, and an argument that
+//! itself sends a command while it is being written simply gets another.
 
 pub(crate) mod blocking_commands;
 pub(crate) mod level;

@@ -1,8 +1,8 @@
 //! The command of a request, in two bytes: the number of its row in the command table.
 //!
-//! One bit beside it says whether its reply is timed; it goes wherever the name goes and changes nothing else about the
-//! command. The compiler knows the row of a typed method; a command by name is looked up where it is begun. Errors name the
-//! command, never an argument: that may be a secret. Pure functions; any thread.
+//! One further bit says whether the reply is timed; it is kept with the name and changes nothing else about the command. The
+//! compiler knows the row of a typed method; a command by name is looked up where it is begun. Errors name the command, never
+//! an argument: that may be a secret. Pure functions; any thread.
 
 use std::fmt;
 

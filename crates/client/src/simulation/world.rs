@@ -116,7 +116,7 @@ fn config(dice: &mut Dice, manner: &Manner) -> Config {
     config
 }
 
-/// Draws the options of a cache: its bound in bytes, which is small now and then, and whether servers broadcast.
+/// Draws the options of a cache: its bound in bytes, which is small in some worlds, and whether servers broadcast.
 fn cache_options(dice: &mut Dice) -> CacheOptions {
     let options = CacheOptions::new().bytes_max(if dice.roll(3) == 0 { 8 * 500 } else { 1 << 20 });
     if dice.roll(3) == 0 { options.broadcast([PREFIX]) } else { options }

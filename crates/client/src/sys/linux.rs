@@ -85,7 +85,7 @@ pub(crate) fn clock_ms() -> u32 {
     (now.tv_sec as u32).wrapping_mul(1000).wrapping_add((now.tv_nsec / 1_000_000) as u32)
 }
 
-/// Returns the time as [`clock_ms`] does, at the cost of a look at the hardware: to the millisecond.
+/// Returns the time as [`clock_ms`] does, but reads the hardware: exact to the millisecond.
 pub(crate) fn exact_clock_ms() -> u32 {
     let now = clock_gettime(ClockId::Monotonic);
     (now.tv_sec as u32).wrapping_mul(1000).wrapping_add((now.tv_nsec / 1_000_000) as u32)

@@ -85,7 +85,7 @@ pub(crate) fn clock_ms() -> u32 {
     simulated::clock_us().map_or_else(machine::clock_ms, |us| (us / 1000 / CLOCK_TICK_MS * CLOCK_TICK_MS) as u32)
 }
 
-/// Returns the time as [`clock_ms`] does, at the cost of a look at the hardware: to the millisecond.
+/// Returns the time as [`clock_ms`] does, but reads the hardware: exact to the millisecond.
 #[inline]
 pub(crate) fn exact_clock_ms() -> u32 {
     simulated::clock_us().map_or_else(machine::exact_clock_ms, |us| (us / 1000) as u32)

@@ -10,7 +10,7 @@ pub(crate) enum Fault {
     SwapsReplies,
     /// Every write is sent again after its answer was lost.
     RepeatsWrites,
-    /// The caller of a write that was to be sent again is told that it had never left.
+    /// The caller of a write that was to be sent again gets the error that it had never left.
     ForgetsThatItLeft,
     /// Every command of a cluster is sent again after its answer was lost.
     SendsAgainInCluster,
@@ -28,17 +28,17 @@ pub(crate) enum Fault {
     NeverReadsWhatWasLeft,
     /// A deadline that is earlier than all others is not reported to the watch over deadlines.
     ForgetsDeadline,
-    /// The cache misses the invalidations of single keys.
+    /// The cache ignores invalidations of single keys.
     MissesInvalidations,
-    /// The cache misses a message for all keys.
+    /// The cache ignores invalidations of all keys.
     MissesFlushes,
-    /// A reply is kept although its key was invalidated after it was asked for.
+    /// A reply is kept although its key was invalidated after the read was sent.
     KeepsOvertaken,
     /// Kept replies stay when their connection is lost.
     StaysAcrossConnections,
-    /// The client's own writes are left to the server's invalidations.
+    /// The client's own writes remove no kept replies; only the server's invalidations do.
     LeavesOwnWrites,
-    /// The cache ignores how long a key lives.
+    /// The cache ignores the time to live of keys.
     OutlivesKeys,
     /// The cache ignores the present owner of a slot.
     IgnoresOwners,

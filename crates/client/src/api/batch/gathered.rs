@@ -67,7 +67,7 @@ impl Gathered {
         self.0.lock().source.pair(name)
     }
 
-    /// Takes the gathered requests, to be sent. Later requests are gathered anew.
+    /// Takes the gathered requests, to be sent. Later requests form a new collection.
     pub(in crate::api) fn take(&self) -> (Vec<u8>, Vec<Unit>) {
         let inner = &mut *self.0.lock();
         inner.source.renew();

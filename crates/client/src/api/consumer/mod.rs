@@ -85,8 +85,8 @@ const WAIT_MIN: Duration = Duration::from_millis(1);
 /// # Errors
 ///
 /// A lost connection is none: the next one goes on at the same place. If no connection can be made within the command
-/// timeout, or if the server turns the command away for now, an error is returned, and a caller that goes on reading tries
-/// again. After any other error there are no entries.
+/// timeout, or if the server refuses the command for the moment, an error is returned, and a caller that goes on reading
+/// tries again. After any other error there are no entries.
 ///
 /// # The end
 ///

@@ -13,7 +13,7 @@ use crate::values::options::key::{MembersScan, ScanOptions};
 /// Whole scans, on a client, a database or a lease. `T` is one element.
 ///
 /// In async code `while let Some(key) = scan.next().await`, in any runtime and without another crate; it is a stream too, for
-/// `StreamExt` and its kin.
+/// `StreamExt` and the like.
 pub trait ScanCommands: Ask + Sized {
     /// Scans all keys of the database.
     fn scan_all<T: FromReply>(&self) -> Scan<'_, Self, T> {

@@ -1,4 +1,4 @@
-//! Tests of requests that the server turns away: in which order they go again, and which requests leave in between.
+//! Tests of requests that the server refuses: the order in which they are sent again, and the requests that leave in between.
 
 use super::super::hold::passing;
 use super::*;
@@ -272,7 +272,7 @@ fn a_refused_request_stays_ahead_of_later_ones_after_a_lost_connection() {
     assert_eq!(wire.sent(), format!("B{}CD", select(2)));
     wire.receive("$-1\r\n+OK\r\n:1\r\n:1\r\n").expect("they are answers");
     assert_eq!([away, read, half].map(effect), [Effect::Answered; 3]);
-    // The probe is older than the others that were turned away, whether it has left whole or not.
+    // The probe is older than the other refused requests, whether it has left whole or not.
     for (name, written) in [("GET", 2), ("INCR", 1)] {
         let mut wire = Wire::new();
         let _waiting = ["AA", "B"].map(|bytes| wire.push(0, &[name], bytes));

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// The number of calls that are timed at present.
 static TIMED: AtomicUsize = AtomicUsize::new(0);
 
-/// A call that is timed. Made before its request is sent; otherwise no reader would look.
+/// A call that is timed. It is created before the request is sent; otherwise no reader would note the times.
 pub(crate) struct TimedCall(());
 
 impl TimedCall {

@@ -1,7 +1,7 @@
-//! The twin of every Unix but Linux: each wait names all sockets anew, as POSIX has it.
+//! The twin for every Unix but Linux: each wait names all sockets again, as POSIX requires.
 //!
-//! A socket that was reported is not watched again until its task says that it waits for it once more. A task costs a second
-//! descriptor here, so that a wait never names one that is closed.
+//! A socket that was reported is not watched again until its task waits for it again. A task costs a second descriptor here,
+//! so that a wait never names one that is closed.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};

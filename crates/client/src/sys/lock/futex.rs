@@ -2,7 +2,7 @@
 //!
 //! The mutex is the third of Ulrich Drepper's "Futexes Are Tricky": free, taken, or taken while a thread may sleep at it. To
 //! take a free one is one compare-and-exchange, to release it one swap, and a system call is made only if a thread sleeps. A
-//! thread that finds it taken looks at it a few times more before it sleeps. Any thread.
+//! thread that finds it taken checks it a few times more before it sleeps. Any thread.
 
 use std::hint;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -155,7 +155,7 @@ fn sleep(word: &AtomicU32, value: u32, timeout: Option<&Timespec>) -> bool {
     futex::wait(word, Flags::PRIVATE, value, timeout) == Err(Errno::TIMEDOUT)
 }
 
-/// Wakes up to so many of the threads that sleep at a word.
+/// Wakes at most this many of the threads that sleep at a word.
 #[cold]
 fn wake(word: &AtomicU32, threads_max: u32) {
     // The call fails only if the word's memory was freed by the next holder of the mutex; then no thread sleeps there.

@@ -269,7 +269,7 @@ impl ClusterTask<'_> {
     }
 
     /// Extends the deadline of a blocking command that has come back from a node. The time that it was blocked there does not
-    /// count. The same length is also deducted from the time that it waited for a server before.
+    /// count, and as much again is deducted from the time that it had waited for a server before.
     fn make_up(&self, routed: &mut Routed, now: Instant) {
         let dedicated = routed.dedicated.and_then(|number| self.cluster.dedicated.lock().numbered(number));
         let stay = dedicated.map_or(Duration::ZERO, |dedicated| dedicated.stay(now));
