@@ -1,8 +1,8 @@
 //! A test of a configuration without starting a server: `sleeve serve --check`.
 //!
-//! The configuration is read as at a start, with users and certificates. Nothing is opened that a running server could miss:
-//! no socket, and none of the server's files. So it can be run next to the server that uses this configuration. It cannot see
-//! whether an address is in use.
+//! The configuration is read as at a start, with users and certificates. It opens nothing that could disturb a running
+//! server: no socket, and none of the server's files. So it can be run next to the server that uses this configuration. It
+//! cannot see whether an address is in use.
 
 use std::io;
 

@@ -1,7 +1,7 @@
-//! The workers that serve some listeners: as many as the option states, at the start and whenever it is changed.
+//! The workers that serve some listeners: as many as the option says, at the start and whenever the option is changed.
 //!
-//! Each has a driver of the same kind, a mailbox and a thread. If the kernel refuses a part of a new worker, the present
-//! workers stay as they were. Surplus workers end by themselves (`worker/pool`).
+//! Each worker has a driver of the same kind, a mailbox and a thread. If the kernel refuses a part of a new worker, the
+//! present workers stay as they were. Surplus workers end by themselves (`worker/pool`).
 
 use std::io;
 use std::sync::Arc;
@@ -20,14 +20,14 @@ use crate::worker::{Doors, Worker, WorkerPool};
 #[derive(Debug)]
 pub struct Crew {
     engine: Arc<Engine>,
-    /// Its workers.
+    /// The pool of its workers.
     pub pool: Arc<WorkerPool>,
-    /// The kind of its workers' drivers, once there are some. Held while their number changes.
+    /// The kind of its workers' drivers, once there are workers. Locked while their number changes.
     kind: Mutex<Option<DriverKind>>,
 }
 
 impl Crew {
-    /// Returns a crew without workers, for these doors.
+    /// Makes a crew without workers, for these listeners.
     pub fn new(engine: &Arc<Engine>, doors: Doors) -> Self {
         Self { engine: Arc::clone(engine), pool: WorkerPool::new(doors), kind: Mutex::default() }
     }
@@ -59,13 +59,13 @@ impl Crew {
         if staffed.is_ok() && self.pool.is_at_engines_doors() {
             let mailboxes = self.pool.mailboxes();
             self.engine.network.listeners.attach(&mailboxes);
-            // A caller that changed the doors before this did not tell the new workers.
+            // A caller that changed the listeners before this has not notified the new workers.
             mailboxes.iter().for_each(|mailbox| mailbox.post(Letter::Listen));
         }
         staffed
     }
 
-    /// Makes workers with these numbers, which accept at all doors but have no threads yet. Their places in the pool are
+    /// Makes workers with these numbers, which accept at all listeners but have no threads yet. Their places in the pool are
     /// taken, even if not all of them can be made.
     fn hire(&self, numbers: &[usize], kind: &mut Option<DriverKind>) -> io::Result<Vec<Worker>> {
         if numbers.is_empty() {
@@ -97,7 +97,7 @@ impl Crew {
         Ok(workers)
     }
 
-    /// Tells all workers to stop, and has none be added; returns their mailboxes.
+    /// Tells all workers to stop, and lets none be added; returns their mailboxes.
     pub fn stop(&self) -> Vec<Arc<Mailbox>> {
         let _unchanging: MutexGuard<'_, _> = self.kind.lock();
         self.pool.stop()

@@ -1,7 +1,7 @@
 //! Starting and stopping: listeners, workers, signals.
 //!
-//! `listen` puts sockets in front of an engine that may be embedded as well; [`serve`] is the whole life of a
-//! server process. Both start the same workers.
+//! `listen` opens sockets for an engine that may also be embedded; [`serve`] is the whole life of a server process. Both
+//! start the same kind of workers.
 
 pub mod check;
 mod crew;
@@ -45,7 +45,7 @@ pub struct Server {
     addresses: Vec<SocketAddr>,
 }
 
-/// Loads the data that the options name, and lets the engine follow a primary when it is told to. The caller makes sure that no
+/// Loads the data that the options name, and lets the engine follow a primary if they name one. The caller makes sure that no
 /// client is served data until it returns.
 ///
 /// # Errors
@@ -55,7 +55,7 @@ pub fn load(engine: &Arc<Engine>) -> Result<(), String> {
     loading::load(engine)
 }
 
-/// Serves this engine at `address` too, with as many workers as the option `workers` states; port 0 takes a free port.
+/// Also serves this engine at `address`, with as many workers as the option `workers` says; port 0 takes a free port.
 ///
 /// # Errors
 /// Those of the kernel for the address.
@@ -67,7 +67,7 @@ pub fn listen(engine: &Arc<Engine>, address: SocketAddr) -> io::Result<Server> {
 }
 
 impl Server {
-    /// The TCP addresses that are listened on.
+    /// Returns the TCP addresses of its listeners.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
@@ -96,11 +96,11 @@ impl Drop for Server {
     }
 }
 
-/// Starts as many workers as the option says, all of them accepting from all listeners.
+/// Starts as many workers as the option says; each accepts from all listeners.
 fn start(engine: &Arc<Engine>, listeners: &[Arc<Listener>], doors: Doors) -> io::Result<Server> {
     let addresses: Vec<_> = listeners.iter().filter_map(|listener| listener.address()).collect();
     engine.network.port.store(addresses.first().map_or(0, |address| u32::from(address.port())), Ordering::Relaxed);
-    // From here on any failure drops the server, which stops the workers that run already.
+    // From here on, a failure drops the server, which stops the workers that run already.
     let server = Server { engine: Arc::clone(engine), crew: Arc::new(Crew::new(engine, doors)), addresses };
     let wanted = || engine.config.number(Opt::Workers).max(1) as usize;
     server.crew.staff(wanted())?;
@@ -114,7 +114,7 @@ fn start(engine: &Arc<Engine>, listeners: &[Arc<Listener>], doors: Doors) -> io:
     Ok(server)
 }
 
-/// Opens the listeners that the configuration names; a server without any would be of no use.
+/// Opens the listeners that the configuration names, of which there has to be at least one.
 fn open_listeners(engine: &Engine) -> Result<(), StartError> {
     let opened = engine.network.listeners.open(&engine.config).map_err(StartError::from);
     let opened =
@@ -122,7 +122,7 @@ fn open_listeners(engine: &Engine) -> Result<(), StartError> {
     opened.inspect_err(|error| log::warning(&error.to_string()))
 }
 
-/// Reads the certificate and the key for TLS, if it is served at all.
+/// Reads the certificate and the key for TLS, if TLS is served.
 fn load_certificate(engine: &Engine) -> Result<(), StartError> {
     if engine.config.number(Opt::TlsPort) != 0 {
         let made = tls::load(&engine.config).inspect_err(|reason| log::warning(reason));
@@ -159,7 +159,7 @@ pub(crate) fn load_users(engine: &Engine) -> Result<(), StartError> {
     loaded.map_err(StartError::Users).inspect_err(|error| log::warning(&error.to_string()))
 }
 
-/// Sees to it that there can be as many clients as `maxclients` says, or else says fewer.
+/// Raises the limit of descriptors so that there can be `maxclients` clients; if that is not possible, lowers `maxclients`.
 fn raise_descriptor_limit(config: &Config) {
     let wanted = config.number(Opt::Maxclients) as u64;
     let possible = facts::clients_possible(wanted);
@@ -171,7 +171,7 @@ fn raise_descriptor_limit(config: &Config) {
     }
 }
 
-/// Why a server could not start; its text is for the operator.
+/// The reason why a server could not start; its text is for the operator.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The configuration cannot be used.
@@ -186,13 +186,13 @@ pub enum StartError {
     /// The data cannot be loaded.
     #[error("{0}")]
     Data(String),
-    /// Another door cannot be opened.
+    /// A listener that the caller of [`serve`] adds cannot be opened.
     #[error("{0}")]
     Attendant(String),
     /// The certificate or the key for TLS cannot be used; the server log has the reason.
     #[error("Failed to configure TLS. Check logs for more info.")]
     Tls,
-    /// The server had started, and ended because of an internal fault.
+    /// The server had started, and then ended because of an internal fault.
     #[error("The server has failed: {0}")]
     Failed(String),
     /// The configuration names no socket at all.
@@ -209,8 +209,8 @@ pub enum StartError {
 }
 
 /// Runs a server until SHUTDOWN, SIGTERM or SIGINT ends it. `words` is the command line after the program's name: `[FILE]
-/// [--option value ...] [-]`. `attend` is called once its sockets are open, before the data is loaded: it may give the engine
-/// other doors, and returns the lines for the server log about them.
+/// [--option value ...] [-]`. `attend` is called once its sockets are open, before the data is loaded: it may add other
+/// listeners, and returns the lines for the server log about them.
 ///
 /// # Errors
 /// [`StartError`] if it could not start, or ended by an internal fault other than a panic; a panic ends the process.
@@ -240,12 +240,12 @@ pub fn serve(
     let attendant = attend(&engine).map_err(StartError::Attendant);
     attendant.inspect_err(|error| log::warning(&error.to_string()))?.iter().for_each(|line| log::notice(line));
     process_title::show(&engine.config);
-    // If it cannot be set, the server log has the reason, and the server goes on without.
+    // If the score cannot be set, the server log has the reason, and the server goes on.
     _ = oom_score::apply(&engine.config);
     let pid_file = pid_file::write(&engine.config);
     pid_file.iter().cloned().for_each(panics::take_along);
     role_change::follow_configured(&engine);
-    // Clients that connect before the data is loaded are told to retry.
+    // Clients that connect before the data is loaded get the error LOADING.
     engine.lifecycle.readiness.set(Hindrance::Loading, true);
     let server = start_threads(&engine).inspect_err(|error| {
         log::warning(&error.to_string());
@@ -254,7 +254,7 @@ pub fn serve(
     engine.keyspace.estimate.note_startup(facts::resident().1);
     let processors = engine.config.number(Opt::Workers);
     let port = engine.network.port();
-    // Harnesses that start servers read the number behind `PID:`, and connect then: the sockets are open, as in Redis.
+    // Test harnesses that start servers read the number after `PID:`, and connect then: the sockets are open, as in Redis.
     log::notice(&format!("Running mode=standalone, port={port}, workers={processors}, PID: {process}"));
     log::warning("Server initialized");
     let loaded = load(&engine);
@@ -286,7 +286,8 @@ pub fn serve(
 const READY: &str = "Ready to accept connections";
 const READY_BY_PATH: &str = "The server is now ready to accept connections on the unix socket";
 
-/// Begins the service of clients that need the data, which is loaded, with a line in the server log, and follows the primary.
+/// Begins to serve clients that need the data, after it was loaded: writes this line into the server log, and follows the
+/// primary.
 pub(crate) fn begin_service(engine: &Arc<Engine>, line: &str) {
     engine.persistence.snapshots.follow_rules();
     log::notice(line);
@@ -296,10 +297,10 @@ pub(crate) fn begin_service(engine: &Arc<Engine>, line: &str) {
     }
 }
 
-/// Ends the activities that go on without workers.
+/// Ends the activities that run without workers.
 pub(crate) fn end_rest(engine: &Engine) {
     engine.persistence.snapshots.close();
-    // Bytes of the primary that arrive after this are in no AOF.
+    // Bytes of the primary that arrive after this would be in no AOF.
     follower::end(engine);
     engine.persistence.aof.finish(engine);
 }

@@ -1,8 +1,8 @@
 //! The file with the number of the server's process (`pidfile`).
 //!
-//! It is written once when the server starts, and removed when it ends, unless another process has written its own number
-//! there by then. A file without a process's number is left as it is: the option may name any file. Links that lead to it
-//! stay.
+//! It is written once when the server starts. It is removed when the server ends, unless another process has written its own
+//! number into it by then. A file without the number of a process is left as it is, because the option may name any file.
+//! Links that lead to the file stay.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ use sleeve_disk::own::{self, Claim};
 use crate::config::{Config, Opt, value};
 use crate::host::log;
 
-/// The most bytes that are taken for a process's number.
+/// The greatest length of a process's number in the file, in bytes.
 const BYTES_MAX: u64 = 32;
 
 /// Writes the number of this process into the file that the configuration names. If it cannot, the server goes on without the

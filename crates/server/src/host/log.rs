@@ -2,7 +2,7 @@
 //!
 //! Test harnesses and operators' scripts read these lines, so their form is an interface. Any thread may log; a line is
 //! written with one call. Before each line the file's name is looked up, because a tool that rotates logs moves the file away
-//! and expects the next line in a new one; lines are few. The report of a crash writes to the descriptor alone, whose number
+//! and expects the next line in a new one; lines are few. The report of a crash writes to the descriptor alone; its number
 //! stays the same. Embedded engines do not log.
 
 use std::fmt;

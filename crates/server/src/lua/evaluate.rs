@@ -200,7 +200,7 @@ fn split(args: Args<'_>, no_number: Error) -> Result<Split<'_>, Error> {
 }
 
 /// Returns the permissions of a script. They follow from its own flags, from the command, and from the free memory. For most
-/// calls the gates have made these checks already; but not for a script in a transaction whose earlier commands have changed
+/// calls the gates have made these checks already; but not for a script in a transaction with earlier commands that have changed
 /// the state that is checked.
 fn permits(cx: &mut Cx<'_>, flags: Option<ScriptFlags>, read_only: bool) -> Result<Permits, Error> {
     let is_full = is_memory_full(cx);

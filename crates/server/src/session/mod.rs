@@ -32,7 +32,7 @@ pub struct Session {
     /// Bytes that were received and not executed: an incomplete request, or all bytes while the client is blocked or paused.
     pending: Vec<u8>,
     paused: bool,
-    /// A blocked request is past its deadline, but another event ended the waiting first, whose letter is on its way.
+    /// A blocked request is past its deadline, but another event ended the waiting first; the letter about it is on its way.
     is_letter_due: bool,
     /// The time since which more unsent replies wait than the soft limit allows, in seconds of the monotonic clock.
     over_soft_since_s: Option<u64>,

@@ -1,7 +1,7 @@
 //! The connections of a worker: their sockets, their sessions, and the bytes on the way to their clients.
 //!
-//! A connection begins here and ends here. While it lives, its session is found by its token or by its client's id. Replies
-//! go through the outbox and the reply gate (`replies`); bytes that answer no request are queued here and leave with the rest
+//! A connection begins and ends here. While it lives, its session is found by its token or by its client's id. Replies go
+//! through the outbox and the reply gate (`replies`); bytes that answer no request are queued here and are sent with the rest
 //! of the mail. One thread.
 
 use std::collections::{BTreeSet, HashMap};
@@ -29,7 +29,7 @@ use crate::messaging::message::Message;
 use crate::net::{Driver, Sending, Token};
 use crate::session::Session;
 
-/// The bytes that one client must have held for the allocator to be asked for them.
+/// The bytes of output that one client must have had for the allocator to be asked to return memory.
 pub(super) const LARGE_BYTES: usize = 4 * 1024 * 1024;
 
 /// The clients of one worker.
@@ -38,18 +38,18 @@ pub(super) struct Connections {
     pub engine: Arc<Engine>,
     pub home: Arc<Member>,
     pub driver: Driver,
-    /// By token; one that runs is not in its place.
+    /// The sessions by token; a session that runs is out of its place.
     pub sessions: Vec<Option<Box<Session>>>,
     pub channels: Channels,
     /// The tokens of clients, by the client's id.
     tokens: HashMap<u64, Token>,
-    /// The deadlines of blocked clients, monotonic milliseconds, each with its id.
+    /// The deadlines of blocked clients, in monotonic milliseconds, each with the client's id.
     pub deadlines: BTreeSet<(u64, u64)>,
-    /// The subscriptions of its clients.
+    /// The subscriptions of the worker's clients.
     subscribers: LocalSubscribers,
     pub outbox: Outbox,
     pub gate: ReplyGate,
-    /// Its replicas, with their connections.
+    /// The worker's replicas, with their connections.
     pub feeds: Vec<(Token, Arc<Replica>)>,
     pub long_scripts: LongScripts,
     /// A large output was sent, and the allocator may keep its memory.
@@ -58,7 +58,7 @@ pub(super) struct Connections {
 
 /// The beginning and the end of connections.
 impl Connections {
-    /// Creates the connections of a worker, of which there are none yet.
+    /// Makes an empty table of connections.
     pub fn new(engine: &Arc<Engine>, home: Arc<Member>, driver: Driver) -> Self {
         engine.clients.enter_mailbox(&home.mailbox);
         Self {
@@ -78,7 +78,7 @@ impl Connections {
         }
     }
 
-    /// Takes over a connection that was counted as this worker's. One that is not served is sent the reason.
+    /// Takes over a connection that was counted as this worker's. If it is refused, the client is sent the reason.
     pub fn adopt(&mut self, accepted: Accepted, scratch: &Scratch) {
         if self.try_adopt(accepted, scratch).is_none() {
             self.home.clients.fetch_sub(1, Ordering::Relaxed);
@@ -120,7 +120,7 @@ impl Connections {
         (0..self.sessions.len()).for_each(|token| self.close(token));
     }
 
-    /// Closes a connection without further replies: at once, unless its peer does not take the bytes that were sent.
+    /// Closes a connection without further replies: at once, unless the client has not taken all sent bytes yet.
     #[cold]
     pub fn close_when_sent(&mut self, token: Token) {
         match (self.driver.flush(token), &self.sessions[token]) {
@@ -132,7 +132,8 @@ impl Connections {
         }
     }
 
-    /// Closes a connection and drops all state of its client; later, if another thread still runs its session.
+    /// Closes a connection and drops all state of its client. If another thread still runs its session, this is done when the
+    /// session is back.
     pub fn close(&mut self, token: Token) {
         if self.long_scripts.close_when_back(token) {
             return;
@@ -155,11 +156,11 @@ impl Connections {
             self.home.clients.fetch_sub(1, Ordering::Relaxed);
         }
         self.gate.forget(token);
-        // Last, because a peer that sees the end of the connection may rely on nothing being done for it any more.
+        // This comes last: a client that sees the end of the connection may rely on all its state being removed.
         self.driver.close(token);
     }
 
-    /// Ends the feed of a replica with a connection that ends.
+    /// Ends the feed of a replica when its connection ends.
     #[cold]
     fn end_feed(&mut self, token: Token) {
         if let Some(index) = self.feeds.iter().position(|(known, _)| *known == token) {
@@ -189,25 +190,25 @@ impl Connections {
         Some((token, self.sessions.get_mut(token)?.as_mut()?))
     }
 
-    /// Returns when the first of its clients stops waiting for a key.
+    /// Returns the first deadline of its blocked clients.
     pub fn first_deadline_ms(&self) -> u64 {
         self.deadlines.first().map_or(u64::MAX, |(deadline_ms, _)| *deadline_ms)
     }
 
-    /// Takes the session of a client out of the deadlines; returns its connection, if the session is here.
+    /// Removes a client from the deadlines; returns its connection, if its session is here.
     pub fn end_wait(&mut self, id: u64) -> Option<Token> {
         let token = self.token_of(id)?;
         forget_deadline(&mut self.deadlines, self.sessions[token].as_deref()?);
         Some(token)
     }
 
-    /// Receives from a connection as its session wants.
+    /// Starts or stops receiving from a connection, as its session needs.
     pub fn hold_as_session_wants(&mut self, token: Token) {
         let is_held = self.sessions[token].as_ref().is_some_and(|session| session.is_held());
         self.driver.hold(token, is_held);
     }
 
-    /// Registers new subscriptions of the session of this connection: from now on messages reach it, behind its replies.
+    /// Registers new subscriptions of this connection's session: from now on messages are sent to it, behind its replies.
     pub fn note_listener(&mut self, token: Token) {
         if let Some(session) = &mut self.sessions[token]
             && let Some(subscriptions) = &mut session.state.subscriptions
@@ -216,8 +217,8 @@ impl Connections {
         }
     }
 
-    /// Gives a message to those of this worker's clients that listen, or to one of them. It leaves with all else that the
-    /// mail brings them.
+    /// Gives a message to this worker's subscribers, or to only one of them. It is sent with all other bytes that the mail
+    /// has for them.
     pub fn publish(&mut self, message: &Message, only: Option<u64>, scratch: &Scratch) {
         let (driver, sessions, counters) = (&mut self.driver, &self.sessions, &scratch.counters);
         let (gate, channels) = (&mut self.gate, &mut self.channels);
@@ -233,7 +234,7 @@ impl Connections {
         });
     }
 
-    /// Tells a client that keys have changed which it has read.
+    /// Notifies a client that keys which it has read have changed.
     pub fn invalidate(&mut self, id: u64, keys: Option<Arc<Vec<u8>>>) {
         let engine = Arc::clone(&self.engine);
         let Some((token, session)) = self.session_of(id) else { return };
@@ -244,7 +245,7 @@ impl Connections {
         }
     }
 
-    /// Tells a client of keys that another has read.
+    /// Notifies a client that keys which another client has read have changed.
     pub fn redirect(&mut self, id: u64, keys: &[u8]) {
         if let Some((token, session)) = self.session_of(id)
             && let Some(bytes) = tracking_delivery::forwarded(&session.state, keys)
@@ -260,13 +261,13 @@ impl Connections {
         }
     }
 
-    /// Queues bytes for a connection. They are sent together with all other bytes that the mail brings to it.
+    /// Queues bytes for a connection. They are sent together with all other bytes that the mail has for it.
     pub fn queue(&mut self, token: Token, bytes: &Arc<Vec<u8>>) {
         self.channels.queue((&mut self.gate, &mut self.driver), token, bytes);
     }
 
-    /// Begins to follow the journal for a client of CLIENT JOURNAL ON: it is sent the offset that all its replies so far
-    /// show.
+    /// Begins to follow the journal for a client of CLIENT JOURNAL ON: the client is sent the offset that all its replies so
+    /// far show.
     pub fn follow_journal(&mut self, id: u64) {
         let Some((token, session)) = self.session_of(id) else { return };
         let client = (Arc::clone(&session.state.client), session.state.journal.shown_offset);
@@ -275,7 +276,7 @@ impl Connections {
         }
     }
 
-    /// Tells the followers of the journal that wait for it that the disk or a replica has got further. The messages leave
+    /// Notifies the clients of CLIENT JOURNAL that wait for it that the disk or a replica has advanced. The messages are sent
     /// with the rest of the mail.
     pub fn tell_synced(&mut self) {
         for (token, message) in self.gate.messages(&self.driver, (&self.engine, &self.home.mailbox)) {
@@ -292,8 +293,8 @@ impl Connections {
         }
     }
 
-    /// Shows a waiting replica that its primary lives. The thread that sends the snapshot asks for it, because amid the
-    /// snapshot it would be a byte too many.
+    /// Sends a waiting replica a sign of life. The thread of the snapshot orders it, because within the snapshot the byte
+    /// would be wrong.
     pub fn show_life(&mut self, id: u64) {
         if let Some((token, session)) = self.session_of(id)
             && session.state.replica.as_ref().is_some_and(|replica| replica.is_registered() && replica.needs_signs())
@@ -302,8 +303,8 @@ impl Connections {
         }
     }
 
-    /// Hands the memory to a client of CLIENT RINGS that was permitted it. If that is impossible, because the client has sent
-    /// more than that, its connection ends: it waits for nothing else.
+    /// Gives shared memory to a client of CLIENT RINGS. If that is impossible, because the client has sent other bytes in
+    /// between, closes its connection, on which the client waits for nothing else.
     pub fn share_memory(&mut self, id: u64, memory: Fresh) {
         let Some((token, session)) = self.session_of(id) else { return };
         let is_idle = session.is_idle();
@@ -321,27 +322,27 @@ impl Connections {
 
 /// Sessions that other threads still run.
 impl Connections {
-    /// Enters the session of this connection, which is being run, among the detached.
+    /// Enters this connection's session, which is running, among the detached ones.
     pub fn detach(&mut self, token: Token) {
         let id = self.tokens.iter().find(|(_, other)| **other == token).map_or(0, |(id, _)| *id);
         self.long_scripts.detach(token, id);
         self.driver.hold(token, true);
     }
 
-    /// Takes the session in again, as no thread can serve in the place of the one that runs it.
+    /// Takes a session in again, because no thread can serve the worker in place of the one that runs the session.
     pub fn attach(&mut self, token: Token) {
         self.long_scripts.attach(token);
         self.driver.hold(token, false);
     }
 
-    /// Takes in the sessions that are back.
+    /// Takes in the sessions that other threads have brought back.
     pub fn take_returned(&mut self, scratch: &mut Scratch) {
         while let Some(returned) = self.home.take_returned() {
             let (token, mut session) = (returned.token, returned.session);
             let Some(detached) = self.long_scripts.attach(token) else { continue };
             let has_ended = self.channels.get(token).is_some_and(|channel| channel.has_ended());
             session.state.closing |= detached.has_ended || has_ended || !session.may_listen();
-            // It has been busy until now, and not silent.
+            // The client has been busy until now, not idle.
             session.state.client.activity.active_ms.store(scratch.now.wall_ms(), Ordering::Relaxed);
             self.sessions[token] = Some(session);
             if detached.is_killed {
@@ -366,7 +367,7 @@ fn forget_deadline(deadlines: &mut BTreeSet<(u64, u64)>, session: &Session) {
     }
 }
 
-/// Returns the reason why a connection is not served, as a reply.
+/// Returns the reason why a connection is refused, as a reply; None if it is served.
 fn refusal_of(engine: &Engine, accepted: &Accepted) -> Option<&'static str> {
     if engine.clients.list.len() as i64 >= engine.config.number(Opt::Maxclients) {
         return Some("-ERR max number of clients reached\r\n");

@@ -1,4 +1,4 @@
-//! The timed work of a worker: its share of the background work, waits that end, pauses that end.
+//! The periodic work of a worker: its share of the background work, timeouts of blocked clients, ends of pauses.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,7 +11,7 @@ use crate::host::clock::Instant;
 use crate::session::Session;
 
 impl Worker {
-    /// Runs the background work between two waits, which is timed.
+    /// Runs the background work between two waits, and measures its time.
     pub(super) fn tick(self: Box<Self>, scratch: &mut Scratch) -> Option<Box<Self>> {
         let (began, counters) = (clock::ticks(), Arc::clone(&scratch.counters));
         let ticked = self.work_in_background(scratch);
@@ -51,7 +51,7 @@ impl Worker {
         Some(self)
     }
 
-    /// Looks at the clients that wait, at their memory and, once a second, at their time limits.
+    /// Checks the clients that wait, their memory and, once a second, their time limits.
     fn look_after_clients(&mut self, scratch: &mut Scratch) {
         let now = scratch.now;
         if self.connections.gate.followers.take_late() {
@@ -67,8 +67,8 @@ impl Worker {
         }
     }
 
-    /// Follows the number of workers: takes the share of the background work that falls to it; or, where it is not wanted any
-    /// more, ends if it has had no clients since its last tick, so that nothing that it has sent is still on its way to the
+    /// Follows the wanted number of workers: takes its share of the background work. If the worker is not wanted any more,
+    /// returns false once it has had no clients since its last tick, so that no sent bytes are still on their way to the
     /// kernel.
     fn is_wanted(&mut self) -> bool {
         let workers = self.pool.wanted();
@@ -96,7 +96,7 @@ impl Worker {
         Some(self)
     }
 
-    /// Lets paused sessions try again. Those behind one that goes on for long try at the next tick.
+    /// Lets paused sessions go on. If one of them runs for long, those after it go on at the next tick.
     pub(super) fn resume(mut self: Box<Self>, scratch: &mut Scratch) -> Option<Box<Self>> {
         scratch.now = Instant::now();
         for token in 0..self.connections.sessions.len() {

@@ -1,14 +1,14 @@
-//! CLIENT JOURNAL: behind its replies a connection is sent the offset up to which they show the journal, and the offsets up
-//! to which the disk has it, and replicas.
+//! CLIENT JOURNAL: after its replies a connection is sent the offset of the journal that they show, and the offsets up to
+//! which the disk and the replicas have the journal.
 //!
 //! There are two forms of message. `journal OFFSET SYNCED`: all replies before it show nothing behind OFFSET, and the disk
 //! has the journal up to SYNCED, which is null if that will never be known (no AOF, or `appendfsync no`). A client that has
-//! asked for replicas gets two more arrays: the offsets up to which at least one replica, two, three ... have applied it, and
-//! have it on their disks. The message goes behind the replies of each wake-up, and once more when the disk or a replica has
-//! got further, as long as OFFSET lies beyond that. So a client has to remember only the first OFFSET behind each reply.
+//! asked for replicas gets two more arrays: the offsets up to which at least one replica, two, three ... have applied the
+//! journal, and have fsynced it. The message is sent after the replies of each wake-up, and again when the disk or a replica
+//! has advanced, as long as OFFSET is beyond that. So a client has to remember only the first OFFSET after each reply.
 //!
-//! A message by itself is only sent if all replies before it have been covered: behind replies that are held it would seem to
-//! cover them. And only to a client that reads: a client that does not read gets one for many. One thread.
+//! A message on its own is sent only if all replies before it have been sent: after held replies it would seem to cover them.
+//! And it is sent only to a client that reads: a client that does not read gets one message in place of many. One thread.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,39 +27,39 @@ use crate::request::output::Output;
 pub(super) struct JournalFollowers {
     rows: Vec<Option<JournalFollower>>,
     tokens: Vec<Token>,
-    /// One of them was not sent a message because it does not read.
+    /// A follower was not sent a message, because it does not read.
     has_late: bool,
-    /// A letter is asked for when the disk has got further.
+    /// A letter is ordered for the next advance of the disk.
     is_listening: bool,
-    /// A letter is asked for when a replica has got further.
+    /// A letter is ordered for the next advance of a replica.
     is_listening_to_replicas: bool,
 }
 
-/// The source of progress, and the mailbox that is told of it.
+/// The source of the offsets, and the mailbox that gets the letters about them.
 pub(super) type Progress<'a> = (&'a Engine, &'a Arc<Mailbox>);
 
-/// The offsets that a client was sent.
+/// The state of a follower: the offsets that it was sent.
 #[derive(Debug)]
 struct JournalFollower {
     /// The client.
     client: Arc<ClientInfo>,
-    /// Up to which offset its replies show the journal.
+    /// The offset of the journal that its replies show.
     shown: u64,
-    /// Up to which the disk has it.
+    /// The offset up to which the disk has the journal.
     synced: Option<u64>,
-    /// Up to which the replicas have it; none where it was not told of them.
+    /// The offsets up to which the replicas have the journal; None if it has not asked for them.
     acked: Option<AckedByCount>,
-    /// It has not read the last message, and was not sent a newer one.
+    /// The client has not read the last message, and was not sent a newer one.
     is_owed: bool,
 }
 
 impl JournalFollower {
-    /// Returns whether it still follows.
+    /// Returns whether the client still follows the journal.
     fn follows(&self) -> bool {
         self.client.settings.follows_journal.load(Ordering::Relaxed)
     }
 
-    /// Returns whether its replies show changes that the disk does not have, as far as it knows.
+    /// Returns whether its replies show changes that the disk does not have, by the offsets that it was sent.
     fn waits(&self) -> bool {
         self.synced.is_some_and(|synced| self.shown > synced)
     }
@@ -69,7 +69,8 @@ impl JournalFollower {
         self.client.settings.follows_replicas.load(Ordering::Relaxed)
     }
 
-    /// Returns whether its replies show changes that some replica does not have, as far as it knows, or may not have.
+    /// Returns whether its replies show changes that some replica does not have or may not have, by the offsets that it was
+    /// sent.
     fn waits_for_replicas(&self) -> bool {
         self.follows_replicas() && self.acked.as_ref().is_none_or(|acked| !acked.all_have(self.shown))
     }
@@ -99,12 +100,12 @@ impl JournalFollower {
 }
 
 impl JournalFollowers {
-    /// Returns how many there are.
+    /// Returns the number of followers.
     pub fn len(&self) -> usize {
         self.tokens.len()
     }
 
-    /// Removes a connection that follows no longer, or is closed; returns whether it was there.
+    /// Removes a connection that follows no longer, or is closed; returns whether it was a follower.
     pub fn remove(&mut self, token: Token) -> bool {
         let was_there = self.rows.get_mut(token).and_then(Option::take).is_some();
         if was_there {
@@ -118,14 +119,14 @@ impl JournalFollowers {
     }
 
     /// Enters the connection of a client of CLIENT JOURNAL ON. Returns the first message for it, with the offset that all its
-    /// replies so far show, unless it follows already, or no longer wants to.
+    /// replies so far show; None if it follows already, or has switched the messages off.
     pub fn insert(
         &mut self,
         token: Token,
         (client, shown): (Arc<ClientInfo>, u64),
         progress: Progress<'_>,
     ) -> Option<Vec<u8>> {
-        // It may have changed its mind, or have done so twice.
+        // The client may have switched the messages off again, or on twice.
         if self.get_mut(token).is_some() || !client.settings.follows_journal.load(Ordering::Relaxed) {
             return None;
         }
@@ -143,7 +144,7 @@ impl JournalFollowers {
         Some(bytes)
     }
 
-    /// Puts behind replies that are about to leave how much they show, if their client follows the journal. `is_behind` says
+    /// Appends the message to replies that are about to be sent, if their client follows the journal. `is_behind` says
     /// whether the client has left earlier bytes unread. Returns whether the client follows no longer.
     pub fn cover(
         &mut self,
@@ -177,13 +178,13 @@ impl JournalFollowers {
         (self.is_listening, self.is_listening_to_replicas) = (false, false);
     }
 
-    /// Returns whether some were left out since the last call, because they had not read earlier bytes.
+    /// Returns whether a follower was left out since the last call, because it had not read earlier bytes.
     pub fn take_late(&mut self) -> bool {
         std::mem::take(&mut self.has_late)
     }
 
-    /// Returns the messages for followers that wait for the progress that the disk or a replica has made. `state` says of a
-    /// connection whether replies are held for it, and whether it has left earlier bytes unread.
+    /// Returns the messages for followers that wait for an advance of the disk or of a replica. `state` returns, for a
+    /// connection, whether replies are held for it, and whether it has left earlier bytes unread.
     pub fn messages(&mut self, state: impl Fn(Token) -> (bool, bool), progress: Progress<'_>) -> Vec<(Token, Vec<u8>)> {
         let engine = progress.0;
         let synced = engine.persistence.known_synced_offset(engine);
@@ -218,7 +219,7 @@ impl JournalFollowers {
         messages
     }
 
-    /// Asks for a letter when the wanted progress is there.
+    /// Orders a letter for the wanted advance.
     fn listen_to_progress(&mut self, wants: Wants, (engine, mailbox): Progress<'_>) {
         let mut is_there = false;
         if let Some(synced) = wants.synced
@@ -231,7 +232,7 @@ impl JournalFollowers {
         {
             let replicas = &engine.replication.replicas;
             replicas.tell_when_acknowledged(mailbox);
-            // One may have said so since it was looked at.
+            // A replica may have acknowledged more since the offsets were read.
             is_there |= replicas.acked_by_count() != acked;
         }
         if is_there {
@@ -240,12 +241,12 @@ impl JournalFollowers {
     }
 }
 
-/// The progress that a worker's followers wait for.
+/// The advances for which a worker's followers wait.
 #[derive(Debug, Default)]
 struct Wants {
-    /// That the disk has got further than this.
+    /// The disk's offset that has to be passed.
     synced: Option<Option<u64>>,
-    /// That replicas have.
+    /// The replicas' offsets that have to be passed.
     acked: Option<AckedByCount>,
 }
 

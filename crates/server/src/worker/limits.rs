@@ -1,5 +1,5 @@
-//! The limits of a worker's clients: silence, unread replies, memory, and the channels that their user may subscribe to; and
-//! the return of memory that they have released.
+//! The limits of a worker's clients: idle time, unread replies, memory, and the channels to which their user may subscribe.
+//! And the return of memory that they have released.
 //!
 //! The worker checks all of its own clients from time to time; other workers check theirs.
 
@@ -14,7 +14,7 @@ use crate::net::Token;
 use crate::session::Session;
 
 impl Connections {
-    /// Closes a client that is owed more than it may be, so much that it was forgotten.
+    /// Closes a client if its output was dropped because it was too long.
     #[inline]
     pub fn close_if_cut(&mut self, token: Token, scratch: &mut Scratch) {
         if scratch.output.take_cut() {
@@ -23,8 +23,8 @@ impl Connections {
         }
     }
 
-    /// Closes clients that have been silent for longer than `timeout`, where that is set. A blocked client, a subscriber or a
-    /// replica is meant to be silent.
+    /// Closes clients that have been idle for longer than `timeout`, if that is set. A blocked client, a subscriber or a
+    /// replica may be idle.
     pub fn close_idle(&mut self, scratch: &Scratch) {
         let timeout_s = self.engine.config.number(Opt::Timeout);
         if timeout_s == 0 {
@@ -59,8 +59,8 @@ impl Connections {
         }
     }
 
-    /// Closes a client if `waiting` bytes are more than may lie unread. A replica is owed more than waits for its connection, and
-    /// is looked after where it is fed.
+    /// Closes a client if `waiting` bytes are more than may be unread. A replica has more bytes to get than those in its
+    /// connection, and is checked where it is fed.
     #[cold]
     pub fn close_if_unread(&mut self, token: Token, waiting: usize, scratch: &Scratch) {
         if let Some(session) = &mut self.sessions[token]
@@ -71,7 +71,7 @@ impl Connections {
         }
     }
 
-    /// Closes a client that is owed too much.
+    /// Closes a client because its output is too long.
     #[cold]
     pub fn close_for_output(&mut self, token: Token, scratch: &Scratch) {
         let Some(session) = &self.sessions[token] else { return };
@@ -83,7 +83,7 @@ impl Connections {
         self.close(token);
     }
 
-    /// Weighs all clients of this worker, if that is asked for.
+    /// Weighs all clients of this worker, if a limit needs that.
     pub fn weigh_all(&mut self, scratch: &Scratch) {
         let engine = &self.engine;
         if engine.config.bounds_memory() {
@@ -92,7 +92,7 @@ impl Connections {
         }
     }
 
-    /// Weighs one client that has just been worked for.
+    /// Weighs a client that has just been served.
     pub fn weigh(&self, token: Token, scratch: &Scratch) {
         if let Some(session) = &self.sessions[token] {
             self.engine.clients.memory.weigh(&session.state.client);
@@ -106,7 +106,7 @@ impl Connections {
         engine.clients.memory.evict(&engine.clients.list, bytes_max, (now_ms, &scratch.counters));
     }
 
-    /// Gives the memory of large replies back to the system when they have left: allocators keep memory that a thread has
+    /// Returns the memory of large replies to the system when they have been sent: allocators keep memory that a thread has
     /// freed until it asks for more, and an idle thread never does.
     pub fn give_back(&mut self) {
         let is_large = |session: &Session| session.state.client.memory.output.load(Ordering::Relaxed) >= LARGE_BYTES;

@@ -1,8 +1,8 @@
 //! Clients with sessions that another thread still runs, because a script has run for long there and the worker was handed
 //! over.
 //!
-//! While a session is detached, nothing is received from its client, and letters for it are kept: the client loses none of
-//! its bytes, and gets them in order. When its session is back, the client goes on as all others do. One thread.
+//! While a session is detached, nothing is received from its client, and letters for it are kept: none of the client's bytes
+//! are lost, and it gets its own in order. When its session is back, the client is served as all others are. One thread.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,17 +22,17 @@ pub(super) struct LongScripts {
     kept: VecDeque<(u64, Letter)>,
 }
 
-/// A session that a thread which has handed the worker over still runs.
+/// A session that is still run by a thread which has handed the worker over.
 #[derive(Debug)]
 pub(super) struct DetachedSession {
     token: Token,
-    /// Its client.
+    /// The id of its client.
     id: u64,
-    /// Its peer says nothing more: when it is back it is closed behind its replies.
+    /// The client has ended its side of the connection: when the session is back, it is closed after its replies.
     pub has_ended: bool,
-    /// It is closed when it is back, even if replies wait.
+    /// The session is closed when it is back, even if replies wait.
     pub is_killed: bool,
-    /// Bytes of the letters that are kept for it.
+    /// The bytes of the letters that are kept for it.
     kept_bytes: usize,
 }
 
@@ -42,18 +42,18 @@ impl LongScripts {
         self.detached.is_empty()
     }
 
-    /// Enters the session of this connection and client, which is being run, until it is back.
+    /// Enters the session of this connection and client, which is running, until it is brought back.
     pub fn detach(&mut self, token: Token, id: u64) {
         self.detached.push(DetachedSession { token, id, has_ended: false, is_killed: false, kept_bytes: 0 });
     }
 
-    /// Removes the session of a connection, which is back; returns its state, if it was detached.
+    /// Removes the session of a connection, which was brought back; returns its state, if it was detached.
     pub fn attach(&mut self, token: Token) -> Option<DetachedSession> {
         let index = self.detached.iter().position(|detached| detached.token == token)?;
         Some(self.detached.remove(index))
     }
 
-    /// Notes that a connection is to be closed when its session is back; returns whether it is detached.
+    /// Notes that a connection is to be closed when its session is back; returns whether the session is detached.
     #[inline]
     pub fn close_when_back(&mut self, token: Token) -> bool {
         let Some(detached) = self.detached.iter_mut().find(|detached| detached.token == token) else { return false };
@@ -63,14 +63,14 @@ impl LongScripts {
         true
     }
 
-    /// Notes that the peer of a connection says nothing more; returns whether its session is detached.
+    /// Notes that the client of a connection has ended its side; returns whether its session is detached.
     pub fn end_when_back(&mut self, token: Token) -> bool {
         let detached = self.detached.iter_mut().find(|detached| detached.token == token);
         detached.map(|detached| detached.has_ended = true).is_some()
     }
 
-    /// Keeps a letter for the client of a detached session; gives any other back. A message is kept for subscribers. None
-    /// of them is a MONITOR: no script runs for a client that is shown the commands of others.
+    /// Keeps a letter for the client of a detached session; returns any other letter. A published message is kept for
+    /// subscribers. None of these clients is a monitor: no script runs for a client of MONITOR.
     pub fn keep(&mut self, letter: Letter, engine: &Engine) -> Option<Letter> {
         if let Some(id) = addressee(&letter)
             && let Some(index) = self.detached.iter().position(|detached| detached.id == id)
@@ -82,7 +82,8 @@ impl LongScripts {
             && message.kind != Kind::Monitor
         {
             for index in 0..self.detached.len() {
-                // The client itself says whether it is a subscriber: subscriptions of this batch are not known here yet.
+                // The client's own properties say whether it is a subscriber, because subscriptions of this batch are not
+                // registered here yet.
                 if engine.clients.list.find(self.detached[index].id).is_some_and(|client| client.is_listening()) {
                     self.keep_for(index, Letter::Message(Arc::clone(message)), engine);
                 }
@@ -91,8 +92,8 @@ impl LongScripts {
         Some(letter)
     }
 
-    /// Keeps a letter, unless the bytes for its client exceed the output limit of subscribers: the client is closed then, as
-    /// if its session were here.
+    /// Keeps a letter. If the bytes for its client exceed the output limit of subscribers, the client is closed instead, as
+    /// it would be if its session were here.
     fn keep_for(&mut self, index: usize, letter: Letter, engine: &Engine) {
         let detached = &mut self.detached[index];
         if detached.is_killed {
@@ -115,7 +116,7 @@ impl LongScripts {
         }
     }
 
-    /// Takes the oldest letter that was kept for a session that is back.
+    /// Takes the oldest letter that was kept for a client with a session that is back.
     pub fn take_letter(&mut self) -> Option<(u64, Letter)> {
         let Self { detached, kept } = self;
         let is_back = |id| detached.iter().all(|detached| detached.id != id);
@@ -123,7 +124,7 @@ impl LongScripts {
     }
 }
 
-/// Returns the client that a letter is for, if its session has to be in its place for it.
+/// Returns the client of a letter that needs the client's session in its place.
 fn addressee(letter: &Letter) -> Option<u64> {
     match letter {
         Letter::Unblock { id, .. }
@@ -164,7 +165,7 @@ mod tests {
         far
     }
 
-    /// Creates a worker with two clients, in the hands of this thread.
+    /// Makes a worker with two clients, which this thread serves.
     fn lone() -> (Box<Worker>, Scratch, [UnixStream; 2]) {
         let engine = Engine::new(Config::default());
         let driver = Driver::new(DriverKind::Epoll).expect("a driver");
@@ -203,7 +204,7 @@ mod tests {
         let (mut worker, mut scratch, [mut peer, _other]) = lone();
         let id = worker.connections.sessions[0].as_ref().expect("it is there").state.client.id;
         let push = |text: &[u8]| Letter::Push { id, bytes: Arc::new(text.to_vec()) };
-        // So another thread has left it, when a letter for another client ran a script for long.
+        // This is the state that another thread leaves when a letter for a different client has run a long script.
         worker.connections.long_scripts.kept.push_back((id, push(b"older ")));
         worker.connections.home.mailbox.post(push(b"newer"));
         let worker = worker.read_mail(&mut scratch).expect("no script runs");

@@ -31,8 +31,8 @@ impl Worker {
         Some(self)
     }
 
-    /// Delivers the messages and the invalidations from before a request to its client, if the client is subscribed or tracks
-    /// keys. So they reach the client even if the request unsubscribes.
+    /// Delivers the messages and the invalidations that were posted before a request to the request's client, if it has
+    /// subscriptions or tracks keys. So they reach the client even if the request ends its subscriptions.
     #[inline]
     pub(super) fn hear_news_before(&mut self, token: Token, scratch: &mut Scratch) {
         let is_told = |state: &SessionState| state.subscriptions.is_some() || state.tracking.is_some();
@@ -43,9 +43,8 @@ impl Worker {
         }
     }
 
-    /// Delivers the letters that answer no request to clients: messages, and which keys have changed. Other letters wait for
-    /// [`Worker::read_mail`]: they may run sessions, and the input that was received for a session must not be forgotten for
-    /// that.
+    /// Delivers the letters that answer no request: messages and invalidations. Other letters wait for [`Worker::read_mail`]:
+    /// they may run sessions, and then the input that was received for the present session would be lost.
     #[cold]
     fn hear_news(&mut self, scratch: &mut Scratch) {
         self.connections.depart(scratch);
@@ -68,8 +67,8 @@ impl Worker {
         self.connections.send_queued(scratch);
     }
 
-    /// Opens the letters that were kept for clients that are back, before anything newer. If such a letter runs a script for
-    /// long, the thread that takes the worker over goes on with the rest.
+    /// Opens the letters that were kept for clients with sessions that are back, before newer ones. If such a letter runs a
+    /// long script, the thread that takes the worker over goes on with the rest.
     fn open_kept(mut self: Box<Self>, scratch: &mut Scratch) -> Option<Box<Self>> {
         while let Some((id, letter)) = self.connections.long_scripts.take_letter() {
             match letter {
@@ -103,7 +102,7 @@ impl Worker {
             Letter::Listen => self.watch_doors(scratch),
             Letter::Users => self.connections.close_forbidden(),
             Letter::Resume => return self.resume(scratch),
-            // Returned sessions are taken in behind all letters.
+            // Sessions that were brought back are taken in after all letters.
             Letter::Returned => {}
             Letter::Durable => self.connections.release_replies(scratch),
             Letter::FollowJournal(id) => self.connections.follow_journal(id),
@@ -112,7 +111,7 @@ impl Worker {
                 self.connections.gate.followers.end_listening();
                 self.connections.tell_synced();
             }
-            // Its replicas are fed at the end of each wake-up.
+            // The worker's replicas are fed at the end of each wake-up.
             Letter::Stream => {}
             Letter::Feed(id) => self.connections.begin_feeding(id),
             Letter::SignOfLife(id) => self.connections.show_life(id),
@@ -123,7 +122,7 @@ impl Worker {
         Some(self)
     }
 
-    /// Accepts from the listeners that there are now, and from no others; from none, if it is not wanted any more.
+    /// Accepts from the present listeners, and from no others; from none, if the worker is not wanted any more.
     fn watch_doors(&mut self, scratch: &Scratch) {
         self.connections.driver.stop_listening();
         let is_wanted = self.number < self.pool.wanted();
@@ -136,8 +135,8 @@ impl Worker {
         }
     }
 
-    /// Accepts the connections that wait at a listener that this worker has released. The kernel may have reported them to no
-    /// other worker; later connections it reports to others.
+    /// Accepts the connections that wait at a listener which this worker has released. The kernel may have reported them only
+    /// to this worker; later connections are reported to others.
     fn clear_door(&mut self, listener: &Listener, scratch: &Scratch) {
         while let Ok(accepted) = listener.accept_some()
             && !accepted.is_empty()
@@ -146,7 +145,7 @@ impl Worker {
         }
     }
 
-    /// Runs `end` on the session of a client, which may end its waiting, and sends its replies.
+    /// Runs `end`, which may end the waiting of a client, on the client's session, and sends its replies.
     pub(super) fn release(
         mut self: Box<Self>,
         id: u64,

@@ -1,13 +1,14 @@
-//! One worker: connections with their sessions, a driver that carries their bytes, and the thread that serves them.
+//! A worker: connections with their sessions, a driver that carries their bytes, and the thread that serves them.
 //!
-//! A worker waits, serves everything that the wait brought, and reads its mail; between times it takes its share of the
-//! background work in short slices. It executes where the bytes arrive: no request is ever handed to another thread.
+//! A worker waits, serves all events that the wait has returned, and reads its mail; between waits it does its share of the
+//! background work in short slices. It executes requests where their bytes arrive: no request is ever handed to another
+//! thread.
 //!
-//! A session that runs is out of its place, in the hands of the thread that runs it, which lends it the worker in the
-//! meantime ([`LentWorker`]). If a script runs for long, the worker goes to a fresh thread, which goes on serving; the thread
-//! of the script keeps the session and its locks, brings the session back when it is done (`long_script`), and ends. So a
-//! function that may run a session takes the worker by value, and gives it back unless it has gone. All else that concerns
-//! clients is done by their [`Connections`].
+//! A running session is out of its place, in the hands of the thread that runs it. During that time the thread lends the
+//! worker to the session ([`LentWorker`]). If a script runs for long, the worker goes to a new thread, which goes on serving.
+//! The thread of the script keeps the session and its locks, brings the session back when it is done (`long_script`), and
+//! ends. So a function that may run a session takes the worker by value, and returns it unless it has been handed over. All
+//! other work for clients is done by their [`Connections`].
 
 mod connections;
 mod cron;
@@ -48,10 +49,10 @@ use pool::{Member, Returned};
 
 pub use pool::{Doors, WorkerPool};
 
-/// Bytes that one receive takes at most.
+/// The most bytes that one receive takes.
 const BUFFER_LEN: usize = 128 * 1024;
 
-/// The bytes with which a record of TLS may begin (RFC 8446, section 5.1).
+/// The first bytes that a TLS record may have (RFC 8446, section 5.1).
 const TLS_RECORDS: std::ops::RangeInclusive<u8> = 0x14..=0x17;
 
 /// Connections with their sessions, and the state that a thread needs to serve them, except its own scratch.
@@ -64,23 +65,23 @@ pub struct Worker {
     clocks: Clocks,
     /// Mail that has not been read yet.
     letters: VecDeque<Letter>,
-    /// There is mail that arrived while other mail was read.
+    /// More mail arrived while mail was being read.
     is_mail_left: bool,
     expiry: Expiry,
     next_tick_ms: u64,
     next_idle_check_ms: u64,
-    /// Accepting has failed, and the log says so.
+    /// Accepting has failed, and that was logged.
     is_refusing: bool,
-    /// There was no thread to take it over, and the log says so.
+    /// There was no thread that could take the worker over, and that was logged.
     is_alone: bool,
-    /// It is not wanted any more, and had no clients at its last tick.
+    /// The worker is not wanted any more, and had no clients at its last tick.
     is_done: bool,
     stopping: bool,
 }
 
-/// Its beginning and end, and the thread that serves it.
+/// The beginning and the end of a worker, and the thread that serves it.
 impl Worker {
-    /// Creates worker `number` of its pool, which has admitted it.
+    /// Makes worker `number` of its pool, which has admitted it.
     pub fn new(engine: &Arc<Engine>, pool: Arc<WorkerPool>, number: usize, driver: Driver) -> Self {
         let (workers, home) = (pool.wanted(), pool.member(number));
         Self {
@@ -101,7 +102,7 @@ impl Worker {
         }
     }
 
-    /// Accepts from this listener too.
+    /// Also accepts connections from this listener.
     ///
     /// # Errors
     /// Those of the kernel.
@@ -109,9 +110,8 @@ impl Worker {
         self.connections.driver.listen(listener)
     }
 
-    /// Starts the thread that serves until a letter says stop; [`WorkerPool::wait`] waits for its end. When it ends for
-    /// another reason, so does the engine: a pool that lacks a worker would give every new connection to the one that never
-    /// looks.
+    /// Starts the thread that serves until a letter tells it to stop; [`WorkerPool::wait`] waits for its end. If the thread
+    /// ends for another reason, the engine ends too: the pool would give every new connection to a worker that is not served.
     ///
     /// # Errors
     /// Those of the kernel: too many threads.
@@ -119,11 +119,11 @@ impl Worker {
         Box::new(self).start().map_err(|(_, error)| error)
     }
 
-    /// Starts a fresh thread that serves the worker, or gives the worker back.
+    /// Starts a new thread that serves the worker, or returns the worker.
     fn start(self: Box<Self>) -> Result<(), (Box<Self>, io::Error)> {
         let (engine, pool) = (Arc::clone(&self.engine), Arc::clone(&self.pool));
         let name = format!("worker-{}", self.number);
-        // A value that has been moved into a thread that does not start is lost.
+        // A value that has been moved into a thread that does not start would be lost.
         let place = Arc::new(Mutex::new(Some(self)));
         let taken = Arc::clone(&place);
         let serve = move || {
@@ -142,11 +142,11 @@ impl Worker {
         let _handler_stack = crash::HandlerStack::give();
         let mut scratch = Scratch::new(&self.engine, Instant::now());
         let mut buffer = vec![0; BUFFER_LEN].into_boxed_slice();
-        // Another thread may have left it in the middle of anything.
+        // The previous thread may have left the worker within a wake-up, with replies in the outbox.
         self.connections.depart(&mut scratch);
         let mut served = self.read_mail(&mut scratch);
         if let Some(worker) = &mut served {
-            // Letters that arrived in between have caused no wake-up.
+            // Letters that arrived before this have caused no wake-up.
             worker.is_mail_left = worker.has_letters();
         }
         while let Some(worker) = served {
@@ -160,13 +160,13 @@ impl Worker {
         Ok(())
     }
 
-    /// Returns whether it has been told to stop, and waits for no session that another thread still runs. The scripts of such
-    /// sessions see that and end; if the engine has failed, these sessions may never come back.
+    /// Returns whether the worker has been told to stop, and waits for no session that another thread still runs. The scripts
+    /// of such sessions notice that and end; but if the engine has failed, these sessions may never come back.
     fn is_over(&self) -> bool {
         self.stopping && (self.connections.long_scripts.is_empty() || self.engine.failure().is_some())
     }
 
-    /// Closes everything.
+    /// Closes all connections and ends the worker.
     fn end(&mut self) {
         self.connections.close_all();
         if self.pool.leave(&self.connections.home) {
@@ -180,9 +180,9 @@ impl Worker {
         self.connections.home.mailbox.has_letters.load(Ordering::Relaxed)
     }
 
-    /// Gives a new connection to the worker that has the fewest, of those that are wanted.
+    /// Gives a new connection to the worker with the fewest clients, among the wanted ones.
     fn place(&mut self, accepted: Accepted, scratch: &Scratch) {
-        // If all have ended, so will this one.
+        // If all workers have ended, this one will end, too.
         let Some(member) = self.pool.choose() else { return };
         if Arc::ptr_eq(&member, &self.connections.home) {
             self.connections.adopt(accepted, scratch);
@@ -192,7 +192,7 @@ impl Worker {
     }
 }
 
-/// The loop.
+/// The event loop.
 impl Worker {
     /// Waits for the first event or deadline, and serves it.
     fn round(self: Box<Self>, scratch: &mut Scratch, buffer: &mut [u8]) -> io::Result<Option<Box<Self>>> {
@@ -213,7 +213,7 @@ impl Worker {
         let count = self.connections.driver.wait(timeout_ms)?;
         scratch.wake(self.clocks.read(), clock::ticks());
         if !self.connections.feeds.is_empty() {
-            // The worker is awake, and looks for new bytes by itself.
+            // While the worker is awake, it checks the journal for new bytes by itself.
             self.engine.journal.forget_owner(&self.connections.home.mailbox);
         }
         let worker = self.wake_up(count, first_deadline_ms, scratch, buffer);
@@ -230,7 +230,7 @@ impl Worker {
         buffer: &mut [u8],
     ) -> Option<Box<Self>> {
         for index in 0..count {
-            // The work since the wake-up may have taken long, and a relative deadline counts from now.
+            // The work since the wake-up may have taken long, and a relative deadline counts from the present time.
             if index != 0 {
                 scratch.wake_later(self.clocks.read());
             }
@@ -245,7 +245,7 @@ impl Worker {
             self = self.tick(scratch)?;
         }
         // A letter that this thread has posted to itself has woken no thread. Letters that arrive while it reads wait until
-        // it has looked after its connections: other threads may post without end.
+        // it has served its connections again, because other threads may post without end.
         self.is_mail_left = self.has_letters() || !self.letters.is_empty();
         if self.is_mail_left {
             self = self.read_mail(scratch)?;
@@ -312,8 +312,8 @@ impl Worker {
     }
 }
 
-/// A worker while one of its sessions runs, with the connection of that session; or the member that the session is to be
-/// brought back to, once another thread has taken the worker over.
+/// A worker while one of its sessions runs, with the connection of that session. Or, once another thread has taken the worker
+/// over, the member to which the session has to be brought back.
 enum LentWorker {
     Here(Box<Worker>, Token),
     Gone(Arc<Member>),
@@ -348,8 +348,8 @@ impl WorkerHandoff for LentWorker {
 
 /// Running sessions.
 impl Worker {
-    /// Runs a session, if there is one. Returns none when the worker has gone on without it; its output is handled there
-    /// then.
+    /// Runs a session, if there is one. Returns None if another thread has taken the worker over; that thread handles the
+    /// session's output.
     #[inline]
     fn with_session(
         mut self: Box<Self>,
@@ -373,14 +373,14 @@ impl Worker {
         }
     }
 
-    /// Sends the replies that the session of this connection has just written: at once, if its event is the only one of the
-    /// wake-up.
+    /// Sends the replies that this connection's session has just written: at once, if its event is the only one of the
+    /// wake-up, else at the end of the wake-up.
     #[inline]
     fn answer(&mut self, token: Token, is_lone: bool, scratch: &mut Scratch) {
         if is_lone { self.connections.send(token, scratch) } else { self.connections.send_later(token, scratch) }
     }
 
-    /// Moves this worker to another thread, or gives it back.
+    /// Moves this worker to a new thread, or returns it.
     fn change_thread(mut self: Box<Self>) -> Result<(), (Box<Self>, io::Error)> {
         match self.connections.driver.change_thread() {
             Ok(()) => self.start(),
@@ -388,7 +388,7 @@ impl Worker {
         }
     }
 
-    /// Gives a session its peer's plain bytes, out of the bytes that have arrived on a connection with TLS.
+    /// Passes a session the plain bytes that were received over TLS.
     fn receive_sealed(mut self: Box<Self>, token: Token, bytes: &[u8], scratch: &mut Scratch) -> Option<Box<Self>> {
         let Some(channel) = self.connections.channels.get(token) else { return Some(self) };
         let opened = channel.open(bytes).map(|_| ());
@@ -413,7 +413,7 @@ impl Worker {
                 client.socket.address, client.socket.local_address
             ));
         }
-        // The channel's alert about it leaves before the connection ends.
+        // The channel's alert about the fault is sent before the connection ends.
         session.state.closing |= opened.is_err() || has_ended;
         self.connections.send(token, scratch);
         if opened.is_err() || has_ended {
@@ -422,7 +422,7 @@ impl Worker {
         Some(self)
     }
 
-    /// Switches to receiving the missing bytes of a request apart, if they are many.
+    /// If many bytes of a request are missing, has them received directly into the session's buffer.
     #[cold]
     fn look_at_missing(&mut self, token: Token) {
         if self.connections.sessions[token].as_ref().is_some_and(|session| session.missing() >= LARGE_REQUEST_BYTES) {
@@ -430,9 +430,9 @@ impl Worker {
         }
     }
 
-    /// Receives bytes of a large request where the session keeps them: through the worker's buffer every byte would be copied
-    /// once more, and a receive would take no more than that buffer holds. If the session wants none now, they take the usual
-    /// way. Not for connections with TLS: their bytes are opened in between.
+    /// Receives bytes of a large request into the session's buffer. Through the worker's buffer every byte would be copied
+    /// once more, and a receive would take no more than that buffer holds. If the session wants no such bytes now, they take
+    /// the usual way. Connections with TLS are excluded, because their bytes have to be decrypted.
     #[cold]
     fn receive_large(mut self: Box<Self>, token: Token, is_lone: bool, scratch: &mut Scratch) -> Option<Box<Self>> {
         let Some(room) = self.connections.sessions[token].as_mut().and_then(|session| session.room()) else {

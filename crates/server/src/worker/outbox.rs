@@ -1,8 +1,8 @@
-//! The outbox of a worker: replies that leave together at the end of a wake-up.
+//! The outbox of a worker: replies that are sent together at the end of a wake-up.
 //!
-//! Sent at once, each reply would wake its peer by itself; sent together, they find it awake, which saves the kernel's work.
-//! Outputs that are long or share values are sent at once all the same, and so is the only reply of a wake-up: it would wait
-//! for nothing. One thread.
+//! Sent at once, each reply would wake its client separately; sent together, they find clients awake, which saves work of the
+//! kernel. Outputs that are long or share values are sent at once all the same, and so is the only reply of a wake-up, which
+//! would wait for nothing. One thread.
 
 use crate::net::Token;
 use crate::request::output::Output;
@@ -13,7 +13,7 @@ const REPLIES_MAX: usize = 64;
 /// The longest reply that waits, and the longest buffer that is kept.
 const REPLY_BYTES_MAX: usize = 16 * 1024;
 
-/// The replies that are to be sent at the end of the wake-up, with their connections.
+/// The replies to be sent at the end of the wake-up, with their connections.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     replies: Vec<(Token, Output)>,
@@ -24,7 +24,7 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// Returns whether this output may wait: it is short, and a single run of bytes.
+    /// Returns whether this output may wait for the others: it is short, and a single run of bytes.
     #[inline]
     pub fn takes(output: &Output) -> bool {
         output.plain().is_some_and(|bytes| (1..=REPLY_BYTES_MAX).contains(&bytes.len()))
@@ -57,10 +57,10 @@ impl Outbox {
         self.replies = list;
     }
 
-    /// Keeps an output whose bytes have left, for the next replies.
+    /// Keeps an output that was sent, for the next replies.
     #[inline]
     pub fn recycle(&mut self, mut output: Output) {
-        // Replies that the gate has released have not come from here.
+        // Outputs that the reply gate has released were not taken from here.
         if self.spares.len() < REPLIES_MAX {
             output.bytes.shrink_to(REPLY_BYTES_MAX);
             self.spares.push(output);

@@ -1,12 +1,12 @@
-//! The workers of an engine, as they see each other: their wanted number, which may change while they serve; and the return
-//! of a session to a worker that has gone on without it.
+//! The workers of an engine as they see each other: their wanted number, which may change while they serve, and the return of
+//! a session to a worker that was handed over.
 //!
-//! A worker that is not wanted any more **retires**: it accepts no connection and is given none, serves its clients as ever,
-//! and ends when the last of them has gone. If it is wanted again before that, it goes on. It hands no connection over:
-//! blocked clients, replicas and scripts that run hang on their worker's mailbox.
+//! A worker that is not wanted any more **retires**: it accepts no connection and gets none, serves its clients as before,
+//! and ends when the last of them has disconnected. If it is wanted again before that, it goes on. It hands no connection
+//! over, because blocked clients, replicas and running scripts depend on their worker's mailbox.
 //!
 //! A worker is served by one thread at a time. If that thread runs a script for long, another takes the worker over
-//! ([`super::Worker`]), and the first brings nothing back but the session, which it leaves with the [`Member`]. Any thread.
+//! ([`super::Worker`]), and the first one brings only the session back, which it leaves with the [`Member`]. Any thread.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,23 +21,23 @@ use crate::net::{Listener, Token};
 use crate::request::output::Output;
 use crate::session::Session;
 
-/// All workers that serve the same listeners of an engine.
+/// The workers that serve the same listeners of an engine.
 #[derive(Debug)]
 pub struct WorkerPool {
     members: Mutex<Members>,
-    /// The threads that serve, and those that have handed their workers over and are not done.
+    /// The threads that serve, and those that have handed their workers over and have not ended.
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 #[derive(Debug)]
 struct Members {
-    /// The members that have not ended. Each number below `wanted` has one while the pool serves.
+    /// The members that have not ended. While the pool serves, there is one for each number below `wanted`.
     all: Vec<Arc<Member>>,
-    /// The wanted number of members. A member with a higher number is given no connections, and ends when its last has gone.
+    /// The wanted number of members. A member with a higher number gets no connections, and ends when its last one has ended.
     wanted: usize,
-    /// Some members begin, and are not wanted yet: no member ends until then.
+    /// Members are being added that are not wanted yet: no member retires until that is done.
     is_resizing: bool,
-    /// It serves no more and never will.
+    /// The pool has ended for good.
     is_over: bool,
     doors: Doors,
 }
@@ -45,25 +45,25 @@ struct Members {
 /// The listeners at which a pool's members accept connections.
 #[derive(Debug)]
 pub enum Doors {
-    /// The listeners that the engine's options name, as they are at the time.
+    /// The listeners that the engine's options name at the time.
     OfEngine,
     /// These listeners.
     Own(Vec<Arc<Listener>>),
 }
 
-/// The facts about a worker that others know.
+/// The facts about a worker for other threads.
 #[derive(Debug)]
 pub(super) struct Member {
     number: usize,
     /// Its mailbox.
     pub mailbox: Arc<Mailbox>,
-    /// How many clients it has, those on their way to it included.
+    /// The number of its clients, including connections that were given to it and not taken over yet.
     pub clients: AtomicUsize,
-    /// Sessions that are back.
+    /// The sessions that were brought back.
     returned: Mutex<VecDeque<Returned>>,
 }
 
-/// A session that has run while its worker went on without it.
+/// A session that went on running after its worker was handed over.
 #[derive(Debug)]
 pub(super) struct Returned {
     /// Its connection.
@@ -91,8 +91,8 @@ impl WorkerPool {
         pool
     }
 
-    /// Prepares for so many members. Returns the numbers of those that are to be admitted before
-    /// [`WorkerPool::end_resizing`]; none where the pool serves no more, or is about to end.
+    /// Prepares for so many members. Returns the numbers of those that have to be admitted before
+    /// [`WorkerPool::end_resizing`]; None if the pool has ended or is about to end.
     pub fn begin_resizing(&self, count: usize) -> Option<Vec<usize>> {
         let mut members = self.members.lock();
         if members.is_over || members.are_stopped() {
@@ -102,21 +102,21 @@ impl WorkerPool {
         Some((0..count).filter(|&number| members.find(number).is_none()).collect())
     }
 
-    /// Takes a member in, which is given no connections yet.
+    /// Admits a member, which gets no connections yet.
     pub fn admit(&self, number: usize, mailbox: Arc<Mailbox>) {
         let member = Member { number, mailbox, clients: AtomicUsize::new(0), returned: Mutex::default() };
         self.members.lock().all.push(Arc::new(member));
     }
 
-    /// Strikes out a member with a thread that has not started; returns whether no member is left.
+    /// Removes a member with a thread that has not started; returns whether no member is left.
     pub fn dismiss(&self, number: usize) -> bool {
         let mut members = self.members.lock();
         members.all.retain(|member| member.number != number);
         members.all.is_empty()
     }
 
-    /// Sets the wanted number of members, all of which exist, and notifies those that are affected. If the others were told
-    /// to stop in between, all are told.
+    /// Sets the wanted number of members, all of which exist, and notifies the affected ones. If the others were told to stop
+    /// in the meantime, tells all to stop.
     pub fn end_resizing(&self, count: usize) {
         let mut members = self.members.lock();
         let unchanged = members.wanted.min(count);
@@ -127,7 +127,7 @@ impl WorkerPool {
         }
     }
 
-    /// Tells all members to stop, and has none be added; returns their mailboxes.
+    /// Tells all members to stop, and lets none be added; returns their mailboxes.
     pub fn stop(&self) -> Vec<Arc<Mailbox>> {
         let mut members = self.members.lock();
         members.is_over = true;
@@ -146,7 +146,7 @@ impl WorkerPool {
         self.members.lock().wanted
     }
 
-    /// Returns how many members are not wanted any more, and have not ended.
+    /// Returns the number of members that are not wanted any more and have not ended.
     pub fn retiring(&self) -> usize {
         let members = self.members.lock();
         members.all.len() - members.wanted().count()
@@ -172,13 +172,14 @@ impl WorkerPool {
         let is_last = was_there && members.all.is_empty();
         if is_last {
             members.is_over = true;
-            // The pool accepts no more, so no connection is to be let in.
+            // The pool accepts no more, so its listeners are closed.
             members.doors = Doors::Own(Vec::new());
         }
         is_last
     }
 
-    /// Strikes out a member that is not wanted and has no clients, to which none are on their way; whether it was one.
+    /// Removes a member that is not wanted and has no clients, including connections that were given to it; returns whether
+    /// it was removed.
     pub(super) fn retire(&self, leaving: &Arc<Member>) -> bool {
         let mut members = self.members.lock();
         let is_free = leaving.number >= members.wanted && leaving.clients.load(Ordering::Relaxed) == 0;
@@ -190,10 +191,9 @@ impl WorkerPool {
         is_over
     }
 
-    /// Waits until all workers have ended, and with them all that ran for them.
+    /// Waits until all workers and their threads have ended.
     pub fn wait(&self) {
-        // A thread that hands a worker over enters the other thread before it ends itself, and so does a thread that adds a
-        // worker.
+        // A thread that hands a worker over, or adds one, enters the other thread before it ends itself.
         while let Some(thread) = self.last_thread() {
             _ = thread.join();
         }
@@ -203,7 +203,7 @@ impl WorkerPool {
         self.threads.lock().pop()
     }
 
-    /// Enters a thread that serves from now on.
+    /// Enters a thread that serves a worker.
     pub(super) fn enter(&self, thread: JoinHandle<()>) {
         let mut threads = self.threads.lock();
         threads.retain(|thread| !thread.is_finished());
@@ -215,8 +215,8 @@ impl WorkerPool {
         Arc::clone(self.members.lock().find(number).expect("it has been admitted"))
     }
 
-    /// Returns the member with the fewest clients of those that are wanted, which has one more now; of all, as long as the
-    /// first of them begin. None where all have ended.
+    /// Returns the wanted member with the fewest clients, and counts one more client for it. While the first members begin,
+    /// any member may be chosen. None if all have ended.
     pub(super) fn choose(&self) -> Option<Arc<Member>> {
         let members = self.members.lock();
         let clients = |member: &&Arc<Member>| member.clients.load(Ordering::Relaxed);
@@ -236,7 +236,7 @@ impl Members {
         self.all.iter().filter(|member| member.number < self.wanted)
     }
 
-    /// Returns whether all members have been told to stop. A new one may not have been told.
+    /// Returns whether all members have been told to stop. A new member may not have been told yet.
     fn are_stopped(&self) -> bool {
         self.all.iter().any(|member| member.mailbox.is_stopped())
     }
@@ -255,7 +255,7 @@ impl Member {
         self.mailbox.post(Letter::Returned);
     }
 
-    /// Returns a session that is back; each is given once.
+    /// Takes a session that was brought back.
     pub fn take_returned(&self) -> Option<Returned> {
         self.returned.lock().pop_front()
     }

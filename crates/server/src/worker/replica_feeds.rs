@@ -1,11 +1,11 @@
-//! Feeding replicas: the bytes that their connections are sent, and when.
+//! Feeding replicas: which bytes their connections are sent, and when.
 //!
-//! At the end of each wake-up every replica is given as much as its connection takes, of its snapshot or of the journal. A
-//! limited number of bytes is handed to a connection and not taken, so that a replica that does not read costs nothing but
-//! its place in the journal. No part of the journal goes out that may still be lost here: it has to be written to the AOF, or
-//! synced, first, as the options say of replies.
+//! At the end of each wake-up every replica gets as many bytes as its connection takes, of its snapshot or of the journal.
+//! The number of bytes that are handed to a connection and not taken is bounded, so that a replica that does not read costs
+//! nothing but its position in the journal. No part of the journal is sent that may still be lost here: it has to be written
+//! to the AOF, or fsynced, first, as the options demand for replies.
 //!
-//! While the worker sleeps a letter tells it when there is more; while it is awake it looks by itself.
+//! While the worker sleeps, a letter notifies it of new bytes; while it is awake it checks by itself.
 
 use std::sync::Arc;
 
@@ -18,21 +18,21 @@ use crate::host::planted::{self, Fault};
 use crate::messaging::mail::Letter;
 use crate::net::Token;
 
-/// Bytes that are handed to a connection and not taken, beyond which it is given no more.
+/// The number of bytes handed to a connection and not taken, above which it gets no more.
 const WINDOW_BYTES: usize = 256 << 10;
 
-/// The number of times in a row that a replica is given more, before others of the worker have their turn.
+/// The number of times in a row that a replica gets more bytes before the others of the worker have their turn.
 const ROUNDS_MAX: usize = 16;
 
 /// A replica and its connection.
 type Feed = (Token, Arc<Replica>);
 
-/// Feeds each replica the bytes that it may get and takes.
+/// Feeds each replica the bytes that may be sent and that its connection takes.
 #[cold]
 pub(super) fn feed_replicas(connections: &mut Connections, scratch: &mut Scratch) {
     let engine = Arc::clone(&connections.engine);
     let end = engine.journal.end();
-    // If no client waits for a reply, the journal is written here.
+    // This also writes the journal to the AOF, even if no client waits for a reply.
     let sendable = if planted::has(Fault::SendsEarly) || engine.persistence.passes(&engine, end) {
         end
     } else {
@@ -67,7 +67,7 @@ pub(super) fn feed_replicas(connections: &mut Connections, scratch: &mut Scratch
     }
 }
 
-/// Sends a replica that is about to be closed the rest of the stream that it may have, as much as its connection takes.
+/// Sends a replica that is about to be closed the rest of the stream that it may get, as far as its connection takes it.
 pub(super) fn send_rest(connections: &mut Connections, id: u64, scratch: &mut Scratch) {
     let Some(&(token, ref replica)) = connections.feeds.iter().find(|(_, replica)| replica.client.id == id) else {
         return;
@@ -79,7 +79,7 @@ pub(super) fn send_rest(connections: &mut Connections, id: u64, scratch: &mut Sc
     }
 }
 
-/// Hands a replica's connection the next bytes, as many as it may have; returns whether there were any.
+/// Hands a replica's connection the next bytes that may be sent; returns whether there were any.
 fn feed(connections: &mut Connections, token: Token, replica: &Replica, end: u64) -> bool {
     let mut has_more = false;
     if connections.sessions[token].as_ref().is_some_and(|session| session.state.closing) {
@@ -112,8 +112,8 @@ fn feed(connections: &mut Connections, token: Token, replica: &Replica, end: u64
     has_more
 }
 
-/// Closes a replica that exceeds the output limit of its class of clients, the journal that is kept for it alone
-/// included: the backlog is kept anyway.
+/// Closes a replica that exceeds the output limit of its class of clients. The journal that is kept only for it counts; the
+/// backlog, which is kept anyway, does not.
 fn bound_lag(connections: &mut Connections, token: Token, replica: &Replica, end: u64, scratch: &Scratch) {
     let lag = Some(replica.lag(end)).filter(|lag| *lag > connections.engine.config.memory(Opt::ReplBacklogSize));
     let waiting = connections.driver.waiting(token) as u64 + lag.unwrap_or_default();

@@ -1,7 +1,7 @@
 //! The way of replies out of a worker: into the outbox, through the reply gate, to the driver.
 //!
-//! If nothing is held back and no connection follows the journal, a reply that shows nothing passes the gate with one
-//! comparison. The thread that serves the worker.
+//! If no reply is held and no connection follows the journal, a reply that shows nothing passes the gate with one comparison.
+//! The thread that serves the worker.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,9 +15,9 @@ use crate::net::{Sending, Token};
 use crate::request::error::Error;
 use crate::request::output::Output;
 
-/// Sending.
+/// Sending replies.
 impl Connections {
-    /// Queues the replies that the session of this connection has just written, to leave with the others.
+    /// Queues the replies that this connection's session has just written, to be sent with the others.
     #[inline]
     pub fn send_later(&mut self, token: Token, scratch: &mut Scratch) {
         if !Outbox::takes(&scratch.output) {
@@ -41,7 +41,7 @@ impl Connections {
         self.outbox.restore(replies);
     }
 
-    /// Sends replies that may leave, of several connections with one system call, and leaves the list empty.
+    /// Sends replies that may be sent, those of several connections with one system call, and leaves the list empty.
     fn send_together(&mut self, replies: &mut Vec<(Token, Output)>, scratch: &mut Scratch) {
         if replies.len() > 1 {
             let (sends, bytes) = self.driver.send_together(replies);
@@ -106,7 +106,7 @@ impl Connections {
         }
     }
 
-    /// Notes how many bytes wait for the peer, and closes the connection if it is to be closed now.
+    /// Notes how many bytes wait for the client, and closes the connection if that is due.
     pub fn after_sending(&mut self, token: Token, waiting: usize, scratch: &mut Scratch) {
         let waiting = if self.gate.is_idle() { waiting } else { waiting + self.gate.len(token) };
         let Some(session) = &mut self.sessions[token] else { return };
@@ -133,7 +133,7 @@ impl Connections {
 
 /// The reply gate.
 impl Connections {
-    /// Holds back the replies that may not leave yet.
+    /// Takes the replies that may not be sent yet out of the list, and holds them.
     #[cold]
     fn hold_some(&mut self, replies: &mut Vec<(Token, Output)>, scratch: &mut Scratch) {
         for (token, mut output) in std::mem::take(replies) {
@@ -157,7 +157,7 @@ impl Connections {
         self.send_now(token, scratch);
     }
 
-    /// Asks the gate whether these replies must wait; the time that writing the AOF takes meanwhile is counted.
+    /// Returns whether these replies have to wait. The time that writing the AOF takes here is counted.
     fn must_hold(&self, token: Token, output: &Output, scratch: &Scratch) -> bool {
         let began = clock::ticks();
         let must_hold = self.gate.must_hold(token, output, &self.engine);
@@ -169,7 +169,7 @@ impl Connections {
         self.gate.cover(token, output, &self.driver, (&self.engine, &self.home.mailbox));
     }
 
-    /// Holds replies back until the changes they show have outlived the process.
+    /// Holds replies until the changes that they show are durable.
     #[cold]
     fn hold(&mut self, token: Token, output: Output, scratch: &mut Scratch) {
         let shown = output.shown;
@@ -184,7 +184,7 @@ impl Connections {
         self.after_sending(token, self.driver.waiting(token), scratch);
     }
 
-    /// Sends the replies that had been held back and may leave now.
+    /// Sends the held replies that may be sent now.
     pub fn release_replies(&mut self, scratch: &mut Scratch) {
         let engine = Arc::clone(&self.engine);
         scratch.counters.syncing_us.add(self.gate.elapse(scratch.now.monotonic_us));

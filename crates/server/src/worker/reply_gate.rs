@@ -1,11 +1,11 @@
-//! The reply gate: replies that are held until the changes that they show have outlived the process.
+//! The reply gate: replies that are held until the changes that they show are durable.
 //!
-//! Each reply says up to which offset it shows the journal. Before it leaves, the engine is asked whether the journal has
-//! passed that; if not, the reply waits here, and a letter says when to look again.
+//! Each reply has the offset up to which it shows the journal. Before it is sent, the engine is asked whether that offset has
+//! passed; if not, the reply waits here, and a letter says when to ask again.
 //!
-//! Each connection has a queue of them, in the order in which they were made, so that a reply that shows little is not held
-//! up by later requests of its client. A push to a client that waits for such a reply goes behind it: a client that caches
-//! must not get the invalidation of a key before it gets the value that it has asked for. One thread.
+//! Each connection has a queue of held replies, in the order in which they were made, so that a reply that shows little is
+//! not held up by later requests of its client. A push to a client that waits for such a reply goes behind it: a client that
+//! caches must not get the invalidation of a key before it gets the value that it has asked for. One thread.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,44 +20,44 @@ use crate::request::output::Output;
 #[derive(Debug, Default)]
 pub(super) struct ReplyGate {
     queues: Vec<VecDeque<Output>>,
-    /// Connections with queues that are not empty, each once.
+    /// The connections with queues that are not empty, each once.
     owed: Vec<Token>,
-    /// How many replies are in the queues.
+    /// The number of replies in all queues.
     count: usize,
-    /// Up to when their waiting has been told, in microseconds of the monotonic clock.
+    /// The time up to which the waiting of held replies was counted, in microseconds of the monotonic clock.
     since_us: u64,
-    /// Connections that get, behind their replies, the offset that these show.
+    /// The connections of CLIENT JOURNAL, which get after their replies the offset that these show.
     pub followers: JournalFollowers,
-    /// How many connections are in one of these lists.
+    /// The number of connections in these lists.
     uses: usize,
 }
 
 impl ReplyGate {
-    /// Returns whether no replies are held and no connection follows the journal: replies that show nothing may leave as they
-    /// are.
+    /// Returns whether no replies are held and no connection follows the journal: then replies that show nothing may be sent
+    /// as they are.
     #[inline]
     pub fn is_idle(&self) -> bool {
         self.uses == 0
     }
 
-    /// Counts anew, when a connection was added or removed.
+    /// Updates the number of connections, after one was added or removed.
     fn count_uses(&mut self) {
         self.uses = self.owed.len() + self.followers.len();
     }
 
-    /// Returns whether something is held for a connection.
+    /// Returns whether bytes are held for a connection.
     #[inline]
     pub fn has(&self, token: Token) -> bool {
         !self.owed.is_empty() && self.queues.get(token).is_some_and(|queue| !queue.is_empty())
     }
 
-    /// Returns the bytes that are held for a connection.
+    /// Returns the number of bytes that are held for a connection.
     #[inline]
     pub fn len(&self, token: Token) -> usize {
         if self.has(token) { self.queues[token].iter().map(Output::len).sum() } else { 0 }
     }
 
-    /// Sets the present time. Returns how long all held replies have waited since the last call, added up.
+    /// Sets the present time. Returns how long all held replies have waited since the last call, in total.
     pub fn elapse(&mut self, now_us: u64) -> u64 {
         let since_us = std::mem::replace(&mut self.since_us, now_us);
         self.count as u64 * now_us.saturating_sub(since_us)
@@ -76,7 +76,7 @@ impl ReplyGate {
         self.count += 1;
     }
 
-    /// Puts bytes that answer no request behind the held replies, if there are any; returns whether they were put there.
+    /// Puts bytes that answer no request behind the held replies of a connection, if there are any; returns whether it did.
     pub fn push_behind(&mut self, token: Token, bytes: &Arc<Vec<u8>>) -> bool {
         let is_owed = self.has(token);
         if is_owed && let Some(last) = self.queues[token].back_mut() {
@@ -85,10 +85,9 @@ impl ReplyGate {
         is_owed
     }
 
-    /// Returns whether these replies must wait: they show something that has not outlived the process, or stand behind such
-    /// replies.
+    /// Returns whether these replies have to wait: they show changes that are not durable, or stand behind replies that do.
     pub fn must_hold(&self, token: Token, output: &Output, engine: &Engine) -> bool {
-        // Asked also if no client waits for a reply: the changes go to the AOF all the same.
+        // This is called even if no client waits for a reply, because it also writes the changes to the AOF.
         let passes = engine.persistence.passes(engine, output.shown);
         if !passes && output.is_empty() {
             engine.persistence.aof.ask();
@@ -115,14 +114,14 @@ impl ReplyGate {
         message
     }
 
-    /// Puts behind replies that are about to leave how much they show, if their client follows the journal.
+    /// Appends the message of CLIENT JOURNAL to replies that are about to be sent, if their client follows the journal.
     pub fn cover(&mut self, token: Token, output: &mut Output, driver: &Driver, progress: Progress<'_>) {
         if self.followers.cover(token, output, || driver.waiting(token) != 0, progress) {
             self.count_uses();
         }
     }
 
-    /// Returns the messages about the progress that the disk or a replica has made.
+    /// Returns the messages of CLIENT JOURNAL about an advance of the disk or of a replica.
     pub fn messages(&mut self, driver: &Driver, progress: Progress<'_>) -> Vec<(Token, Vec<u8>)> {
         let Self { queues, followers, .. } = self;
         let has_held = |token: Token| queues.get(token).is_some_and(|queue| !queue.is_empty());
@@ -131,13 +130,13 @@ impl ReplyGate {
         messages
     }
 
-    /// Returns the least that any connection's next replies show; none where nothing is held.
+    /// Returns the least offset that any connection's next held reply shows; None if no reply is held.
     pub fn least_shown(&self) -> Option<u64> {
         self.owed.iter().filter_map(|&token| self.queues[token].front()).map(|output| output.shown).min()
     }
 
-    /// Takes the replies that may leave, each connection's in one piece: those that show nothing beyond `passed`. If the AOF
-    /// `fails`, all of them may, and those to requests that have changed something become this error.
+    /// Takes the replies that may be sent, each connection's in one piece: those that show nothing beyond `passed`. If the
+    /// AOF `fails`, takes all replies, and replaces those to requests that have changed data by this error.
     pub fn release(&mut self, passed: u64, fails: Option<&[u8]>) -> Vec<(Token, Output)> {
         let (queues, held, mut released) = (&mut self.queues, &mut self.count, Vec::new());
         self.owed.retain(|&token| {

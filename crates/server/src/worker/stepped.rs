@@ -19,7 +19,7 @@ pub struct Stepped {
 }
 
 impl Stepped {
-    /// Creates the only worker of an engine.
+    /// Makes the only worker of an engine.
     pub fn new(engine: &Arc<Engine>) -> Self {
         let driver = Driver::new(DriverKind::Epoll).expect("a driver");
         let waker = driver.waker();
@@ -38,12 +38,12 @@ impl Stepped {
         }
     }
 
-    /// Ends it with its next step.
+    /// Has the worker end with its next step.
     pub fn stop(&self) {
         self.mailbox.post(Letter::Stop);
     }
 
-    /// Serves the events that are there; returns whether it goes on.
+    /// Serves the available events; returns whether the worker has not ended.
     pub fn step(&mut self) -> bool {
         let Some(mut worker) = self.worker.take() else { return false };
         if worker.stopping {

@@ -1,5 +1,5 @@
-//! Requests of several connections in one wake-up, over each driver: with any request of the first connection, the others
-//! lose nothing, and each gets its replies in its order.
+//! Tests of several connections' requests in one wake-up, over each driver: for any request of the first connection, the
+//! others lose nothing, and each gets its replies in order.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -10,7 +10,7 @@ use crate::config::{Config, Opt};
 use crate::messaging::mail::{Accepted, Mailbox};
 use crate::net::tests::drivers;
 
-/// The timeout of a peer that waits in vain.
+/// The time after which a client's wait counts as a failure.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A worker that no thread serves yet.
@@ -21,7 +21,7 @@ struct Table {
 }
 
 impl Table {
-    /// Creates one over each driver.
+    /// Makes a worker over each driver.
     fn each() -> impl Iterator<Item = Self> {
         drivers().map(|driver| {
             let engine = Engine::new(Config::default());
@@ -46,7 +46,7 @@ impl Table {
         far
     }
 
-    /// Serves it with a thread while `guests` go on, and stops it then.
+    /// Serves the worker with a thread while `guests` runs, and then stops it.
     fn serve(self, guests: impl FnOnce()) {
         self.worker.spawn().expect("a thread");
         guests();
@@ -92,7 +92,7 @@ fn a_client_killed_in_the_same_wake_up_is_gone_and_others_lose_nothing() {
             hears(&mut killer, b":1\r\n:1\r\n");
             for (number, guest) in guests.iter_mut().enumerate() {
                 if [1, 3].contains(&number) {
-                    // It may have been received before.
+                    // The bytes may have been received before.
                     let mut rest = Vec::new();
                     _ = guest.read_to_end(&mut rest);
                     assert!(rest.is_empty() || rest == b"+PONG\r\n");
@@ -122,7 +122,7 @@ fn input_beside_a_long_script_goes_with_the_worker_to_its_next_thread() {
             half.write_all(b"SET\r\n").expect("it is open");
             hears(&mut half, b"+RESET\r\n");
             hears(&mut large, &b"+RESET\r\n".repeat(2_000));
-            // One driver may have reported it before the script.
+            // A driver may have reported this connection before the one with the script.
             let mut reply = [0; 5];
             while killer.read_exact(&mut reply).is_ok() && reply != *b"+OK\r\n" {
                 std::thread::sleep(Duration::from_millis(10));
@@ -136,7 +136,7 @@ fn input_beside_a_long_script_goes_with_the_worker_to_its_next_thread() {
                 text.push(byte[0]);
             }
             assert!(text.starts_with(b"-ERR Script killed"), "{}", text.escape_ascii());
-            // It was told BUSY, or was late enough.
+            // The client either got BUSY, or its request came after the script.
             let mut first = [0];
             large.read_exact(&mut first).expect("an answer");
             assert!([b'-', b'$'].contains(&first[0]));
@@ -206,7 +206,7 @@ fn clients_of_the_wake_up_that_ends_the_server_see_its_end() {
         assert!(engine.failure().is_none());
         for mut guest in guests {
             let mut rest = Vec::new();
-            // Its bytes may not have been received: then the end is a reset.
+            // If the client's bytes were not received, the connection ends with a reset.
             _ = guest.read_to_end(&mut rest);
             assert!(b"+PONG\r\n+OK\r\n".starts_with(&rest), "{}", rest.escape_ascii());
         }

@@ -1,8 +1,8 @@
-//! The channels between connections with TLS and their sessions, by token; an empty table where there is no TLS.
+//! The channels between connections with TLS and their sessions, by token; the table is empty if there is no TLS.
 //!
-//! Bytes from the driver go through a connection's channel before its session sees them, and outgoing bytes are sealed before
-//! the driver has them. A token without a channel is a plain connection and costs one look into the table. The thread that
-//! serves the worker.
+//! Bytes from the driver go through a connection's channel before its session gets them, and outgoing bytes are encrypted
+//! before the driver gets them. A token without a channel is a plain connection and costs one look into the table. The thread
+//! that serves the worker.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ impl Channels {
         self.0.get(token).is_some_and(Option::is_some)
     }
 
-    /// Turns the bytes of the output into those to send, with those of the channel itself.
+    /// Encrypts the bytes of the output, and adds those that the channel itself has to send.
     #[cold]
     pub fn seal(&mut self, token: Token, output: &mut Output) {
         let Some(channel) = self.get(token) else { return };
@@ -55,7 +55,7 @@ impl Channels {
         Some(farewell)
     }
 
-    /// Queues bytes that leave with the rest of the mail for a connection; behind its replies, if those are held.
+    /// Queues bytes that are sent with the rest of the mail for a connection; behind its replies, if those are held.
     #[inline]
     pub fn queue(&mut self, (gate, driver): (&mut ReplyGate, &mut Driver), token: Token, bytes: &Arc<Vec<u8>>) {
         if gate.push_behind(token, bytes) {

@@ -112,7 +112,7 @@ pub fn xcfgset(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let stream = cx.look_as::<Stream>(key)?.ok_or(Error::NO_SUCH_KEY)?;
     let current = stream.producers().map_or(default, |producers| producers.limits());
     let limits = parse_limits(request, current)?;
-    // An AOF may record the limits of a stream about whose producers nothing else is known, so they are set there in any
+    // An AOF may record the limits of a stream with no other data about producers, so they are set there in any
     // case.
     if limits != current || cx.state.origin.is_replaying {
         cx.update_seen::<Stream, _>(key, |stream| stream.producers_mut(default).set_limits(limits))?;

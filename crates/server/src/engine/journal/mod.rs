@@ -12,7 +12,7 @@
 //! are in no AOF.
 //!
 //! For replicas the journal is a stream. From the first replica on, the last stretch of it is kept as the backlog, so that a
-//! replica whose connection was cut can continue, and each replica reads at its own position. No writer waits for a replica.
+//! replica with a cut connection can continue, and each replica reads at its own position. No writer waits for a replica.
 
 mod batch;
 mod chunks;

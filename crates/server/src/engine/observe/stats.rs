@@ -125,7 +125,7 @@ totals! {
     connections_rejected,
     /// Received bytes.
     input_bytes,
-    /// Received bytes.
+    /// Sent bytes.
     output_bytes,
     /// Reads from sockets.
     reads,

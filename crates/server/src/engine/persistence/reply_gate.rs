@@ -85,7 +85,7 @@ impl Persistence {
         calls.into_iter().for_each(|call| call(known.is_some()));
     }
 
-    /// Answers the clients of WAITAOF whose offset has been fsynced; all of them if the AOF has been switched off.
+    /// Answers the clients of WAITAOF with an offset that has been fsynced; all of them if the AOF has been switched off.
     fn answer_synced(&self, engine: &Engine, synced: Option<u64>) {
         let Some(synced) = synced else { return self.refuse_sync_waiters(engine) };
         for (offset, waiter) in self.aof.sync_waiters.take_clients(synced) {

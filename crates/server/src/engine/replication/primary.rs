@@ -83,7 +83,7 @@ pub fn admit_replica(engine: &Engine, replica: &Arc<Replica>, wanted: Option<(Id
     beginning
 }
 
-/// Removes a replica whose connection has ended.
+/// Removes a replica after its connection has ended.
 pub fn dismiss_replica(engine: &Engine, replica: &Replica) {
     engine.replication.replicas.leave(replica);
     give_up_unwanted_file(engine);
@@ -330,7 +330,7 @@ pub fn when_replicas_have(
     call_acknowledged(engine, now_ms);
 }
 
-/// Calls back the programs whose wait for replicas has ended.
+/// Calls back the programs that have finished waiting for replicas.
 pub fn call_acknowledged(engine: &Engine, now_ms: u64) {
     let is_primary = !engine.replication.role.is_replica() && engine.failure().is_none();
     let over = engine.replication.replicas.waiters.take_callers(|caller| {
@@ -349,7 +349,7 @@ pub fn ask_replicas_about(engine: &Engine, offset: u64) {
     }
 }
 
-/// Answers the clients whose wait for replicas has ended. If no client waits, this costs one load.
+/// Answers the clients that have finished waiting for replicas. If no client waits, this costs one load.
 pub fn answer_acknowledged(engine: &Engine) {
     let waiters = &engine.replication.replicas.waiters;
     if waiters.is_empty() {

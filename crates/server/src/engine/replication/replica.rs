@@ -31,7 +31,7 @@ pub struct Told {
     pub port: u16,
     /// The address at which others reach it, if that differs from the address of its connection.
     pub address: Option<String>,
-    /// The replica can find the end of a snapshot whose length is not stated.
+    /// The replica can find the end of a snapshot without a stated length.
     pub finds_end: bool,
     /// The replica understands that the stream may continue under another id.
     pub knows_ids: bool,

@@ -33,7 +33,7 @@ struct SpillFile {
 }
 
 impl Spill {
-    /// Makes an empty spill, whose bytes are counted in this sum.
+    /// Makes an empty spill. Its bytes are counted in this sum.
     pub fn new(total: &Arc<AtomicU64>) -> Self {
         Self { pieces: VecDeque::new(), total: Arc::clone(total) }
     }

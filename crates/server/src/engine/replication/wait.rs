@@ -68,7 +68,7 @@ impl AckWaiters {
         self.callers.lock().push(caller);
     }
 
-    /// Takes out the programs whose wait has ended, each with whether its conditions are met.
+    /// Takes out the programs that have finished waiting, each with whether its conditions are met.
     pub fn take_callers(&self, is_over: impl Fn(&Caller) -> Option<bool>) -> Vec<(bool, AckCall)> {
         let (mut callers, mut over) = (self.callers.lock(), Vec::new());
         for caller in std::mem::take(&mut *callers) {
@@ -93,7 +93,7 @@ impl AckWaiters {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// Takes out the waiters whose conditions are met, and forgets those that have stopped waiting for other reasons.
+    /// Takes out the waiters with conditions that are met, and forgets those that have stopped waiting for other reasons.
     /// `reached` returns how many servers have an offset.
     pub fn take_met(&self, reached: impl Fn(u64) -> Reached) -> Vec<(Reached, Arc<Waiter>)> {
         let mut rows = self.rows.lock();

@@ -53,7 +53,7 @@ pub unsafe fn fail(state: *mut lua_State, text: &CStr) -> ! {
     }
 }
 
-/// Raises the error that ends a script whose pulse has stopped.
+/// Raises the error that ends a script after its pulse has stopped.
 ///
 /// # Safety
 /// As [`fail`].

@@ -2,7 +2,7 @@
 //!
 //! The rules are those of the reference manual of Lua 5.1, section 5.4.1, including the corner cases: a pattern ends at its
 //! first zero byte. A script chooses both texts and could make the match take for ever. So the steps are counted, and the
-//! pulse is checked every so many steps. An item whose match depends on the items after it takes a level of this thread's
+//! pulse is checked every so many steps. An item with a match that depends on the items after it takes a level of this thread's
 //! stack, and the levels are bounded ([`DEPTH_MAX`]). Nothing here allocates or has a destructor, so errors of Lua may jump
 //! over it. Runs on the script's thread.
 

@@ -23,7 +23,7 @@ pub struct Closing {
 /// first has ended.
 #[derive(Default)]
 struct ClosingCounts {
-    /// The number of closings whose files may not be complete yet.
+    /// The number of closings with files that may not be complete yet.
     unclosed: u32,
     /// The number of closings that have not ended.
     unfinished: u32,

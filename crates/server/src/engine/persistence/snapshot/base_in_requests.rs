@@ -77,7 +77,7 @@ impl Requests {
                 }
                 self.deadline(large.key(), large.deadline());
             }
-            // A part of a value whose beginning was not written is ignored.
+            // A part is ignored if the beginning of its value was not written.
             (Record::Members(..) | Record::Part(..) | Record::Pending(..), None) => {}
         }
         self.writer.settle();
