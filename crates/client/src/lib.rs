@@ -64,27 +64,28 @@
 //!
 //! # Further features of the API
 //!
-//! - [`Batch`]: commands that leave together. [`Transaction`]: commands that run as one, if their [`Condition`]s hold.
-//!   [`Client::watch`]: read, decide and write, or begin again. [`Lease`]: a connection of one's own for a while.
+//! - [`Batch`]: commands that leave together. [`Transaction`]: commands that are executed as one, if their [`Condition`]s
+//!   hold. [`Client::watch`]: read, decide and write, or begin again. [`Lease`]: a connection for one caller for a while.
 //! - [`Client::at`]: calls with a deadline, which holds in every phase of a call.
-//! - [`Client::lanes`]: large calls take a second connection by themselves; [`Client::priority`]: calls that have one anyway.
-//! - [`Client::timed`]: how long a reply was queued, travelled, lay there and took to decode.
+//! - [`Client::lanes`]: large calls take a second connection by themselves; [`Client::priority`]: calls of any size on a
+//!   second connection.
+//! - [`Client::timed`]: the times for which a reply was queued, travelled, waited to be taken and was decoded.
 //! - [`Coalescing`]: calls that are gathered for a moment and leave as commands for many, SETs as MSET, with the same
 //!   replies.
-//! - [`Subscription`]: channels as a stream of messages that outlives its connection, and gains and loses channels while it
-//!   lives.
+//! - [`Subscription`]: channels as a stream of messages that outlives its connection, with channels that can be added and
+//!   removed.
 //! - [`Consumer`]: the entries of a stream's group as a stream, each at least once, with acknowledgements and a graceful end.
-//! - [`Client::cached`]: reads that are answered in this process, from replies that the server keeps true.
+//! - [`Client::cached`]: reads that are answered in this process, from replies that the server invalidates.
 //! - [`Reply::synced`]: the answer once the command's effect is on the server's disk.
 //! - [`ToArg`], [`ToArgs`] and [`FromReply`]: which Rust values travel, and how to add one's own or derive it ([`Fields`]);
 //!   [`each`] for iterators, [`Text`] for values that are written as a text (UUIDs, dates, URLs).
 //! - [`Key`]: the name of a key, or of many with one prefix, with the type of its value.
 //! - [`Reply::map`]: transform an answer before it is there.
-//! - `testing`: engines for tests, with a clock that the test turns, a seed, and faults on demand.
+//! - `testing`: engines for tests, with a clock that the test advances, a seed, and faults on demand.
 //! - [`Endpoint::Sentinel`]: the primary of a service, found by its Sentinels and followed when it changes:
 //!   `redis+sentinel://host1,host2/service`. [`Config::read_from`]: reads from replicas, there and in a cluster.
-//! - [`Client::metrics`]: the metrics of the connection, for a page that is scraped; [`Config::on_event`]: its events, and
-//!   which replies took long, and why.
+//! - [`Client::metrics`]: the metrics of the connection, as a page for Prometheus; [`Config::on_event`]: its events, and the
+//!   replies that took long, with the causes.
 //! - [`Config`]: URLs, timeouts, the bound on the queue, reconnecting. A command that never left is sent on the next
 //!   connection. A command that left and was not answered is sent again if it only reads. A command that the server has
 //!   refused for the moment is sent again in any case ([`Resend`]). A command that may have written fails, and
@@ -107,16 +108,16 @@
 // | room | content |
 // | --- | --- |
 // | `api` | Handles on which calls begin: clients, databases, batches, transactions, leases, scans, scripts. |
-// | `commands` | One line a command, for all of them. |
+// | `commands` | The commands as methods, one line each. |
 // | `pubsub` | Subscriptions: over a connection of their own, or in the embedded engine. |
 // | `lanes` | A second connection for large calls, and the order of the calls on both. |
 // | `cache` | The near cache: reads that are answered in this process from replies that the server invalidates. |
 // | `transport` | The destinations of requests: a connection, a cluster, or an engine in this process. |
-// | `reply` | A reply that is in flight: all waiting lives here, and the waiting for the disk. |
+// | `reply` | A reply in flight: all ways to wait for it, and the wait for the disk. |
 // | `connection` | One connection's life: its writer, its reader, whether the server is still there. |
 // | `connect` | From an endpoint to a connection that has been greeted. |
 // | `reactor` | One thread for all connections: the order of its tasks, and the events that it waits for. |
-// | `pipe` | The spine: the bytes to write, the askers that wait for the replies, the loss of a broken connection. |
+// | `pipe` | The centre: the bytes to write, the askers that wait for the replies, the loss of a broken connection. |
 // | `values` | Rust values as arguments, the options of commands, and replies as Rust values. |
 // | `request` | A command as the bytes that travel; which commands a shared connection cannot carry. |
 // | `config` | The settings of a client; URLs. |

@@ -10,7 +10,7 @@ use crate::request::name::Name;
 use crate::request::{Request, ToArgs};
 use crate::values::decode::FromReply;
 
-/// A command in the making.
+/// A command by its name, to which arguments are added.
 ///
 /// ```
 /// # #[cfg(feature = "embedded")] {

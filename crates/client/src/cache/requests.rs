@@ -61,7 +61,7 @@ pub(super) fn changes<'a>(requests: &'a [u8], mut tell: impl FnMut(Change<'a>)) 
 
 fn changed_by<'a>(request: &'a [u8], places: &[(usize, usize)], tell: &mut impl FnMut(Change<'a>)) {
     let words: Vec<&'a [u8]> = places.iter().map(|&(start, end)| request.get(start..end).unwrap_or_default()).collect();
-    // A command that is not in the table may change anything.
+    // A command that is not in the table may change any key.
     let Some(row) = Name::find(&words).row() else { return tell(Change::Everything) };
     if row.flags.contains(Flags::READONLY) {
         return;

@@ -12,7 +12,8 @@ pub(crate) const HANDSHAKE_UNANSWERED: &str =
 /// The reason why a connection was not made.
 pub(crate) struct Refusal {
     pub(crate) error: Error,
-    /// True if trying again is pointless until a person changes something: a wrong password, a database that is not there.
+    /// True if another attempt is pointless until a person changes the configuration or the server: a wrong password, a
+    /// database that does not exist.
     pub(crate) permanent: bool,
 }
 
@@ -22,7 +23,7 @@ impl Refusal {
         Self { error: Error::unsent(ErrorKind::Connect, message), permanent: false }
     }
 
-    /// Creates a refusal that stays until a person changes something.
+    /// Creates a refusal that stays until a person changes the configuration or the server.
     pub(crate) fn permanent(message: String) -> Self {
         Self { error: Error::unsent(ErrorKind::Connect, message), permanent: true }
     }

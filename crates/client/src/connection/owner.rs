@@ -145,8 +145,8 @@ impl Link {
         self.attach_common(cache);
     }
 
-    /// Attaches a cache as `attach` does, to the connection to a node of a cluster, which itself tells the cache of the
-    /// requests that are sent.
+    /// Attaches a cache as `attach` does, to the connection to a node of a cluster; the cluster itself reports the requests
+    /// that are sent to the cache.
     pub(crate) fn attach_common(&self, cache: Arc<dyn Cache>) {
         self.reply_reader.lock().cache = Some(Arc::clone(&cache));
         if self.tracker.cache.set(cache).is_err() {

@@ -254,7 +254,7 @@ impl Entry {
     }
 }
 
-/// One request of a unit that goes out without anything in between.
+/// One of several requests that leave without another request between them.
 pub(crate) struct Unit {
     pub(crate) database: u32,
     pub(crate) target: Target,

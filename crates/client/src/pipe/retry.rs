@@ -80,8 +80,8 @@ impl Pipe {
         self.start_anew(answered);
         let has_login = self.queue.entries().any(logs_in);
         if count > 0 || has_told || has_login || !is_alone {
-            // Each request gets a SELECT if it needs one, because the next connection begins in its own database. It also
-            // logs in by itself, so logins are dropped.
+            // Each request gets a SELECT if it needs one, because the next connection begins in its own database. That
+            // connection also logs in by itself, so gathered logins are dropped.
             self.queue.gather_again(|entry, _| !entry.asker.is_over() && !logs_in(entry));
         } else {
             self.queue.reselect();

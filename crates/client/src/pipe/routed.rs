@@ -1,6 +1,6 @@
 //! A request of a cluster, with the parts that are kept until it is answered, so that it can go to another node.
 //!
-//! A node refuses some requests: their slot belongs to another node, or is being moved, or the cluster is not well. And a
+//! A node refuses some requests: their slot belongs to another node, or is being moved, or the cluster is down. And a
 //! connection may be lost before a request has left on it. In either case the request was not executed, and goes back to its
 //! sender, with its bytes and its caller's end, to be sent again. A reply of any other kind is the caller's, and so is the
 //! loss of a connection on which the request had left: it may have been executed.

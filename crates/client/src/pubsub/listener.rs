@@ -104,7 +104,7 @@ pub(crate) fn start(listener: Arc<Listener>) -> io::Result<()> {
     let (task_waker, told) = (listener.task_waker, Arc::clone(&listener));
     let task = async move |context| {
         live(&listener, &context).await;
-        // No task is left to confirm anything to a waiting caller.
+        // There is no task any more that could confirm a change to a waiting caller.
         listener.wanted.end(Error::unsent(ErrorKind::Closed, "the subscription was dropped"));
     };
     reactor::start(task_waker, task, move |_| {

@@ -57,7 +57,7 @@ pub enum Value {
 }
 
 impl Value {
-    /// Copies a frame and everything below it.
+    /// Copies a frame with all of its elements.
     pub(crate) fn from_frame(frame: Frame<'_>) -> Result<Self, Error> {
         let walk = match frame {
             Frame::Array(items) | Frame::Push(items) | Frame::Set(items) | Frame::Map(items) => items.walk(),
