@@ -1,11 +1,11 @@
 //! The callers that wait until the server's disk, or replicas, have the effects that a reply shows.
 //!
-//! On request, a Sleeve server sends three offsets of its journal in a message behind its replies (CLIENT JOURNAL): the offset up
-//! to which the replies show effects, the offset up to which its disk has them, and the offsets up to which one, two, three
-//! ... replicas have them. The first such message behind a reply covers the reply. When the disk or the replicas have reached
-//! that offset, the reply's effect is as durable as requested. A caller that enters here has its reply already, so the next
-//! message covers it. A request is sent after it, with a reply behind which a message is sure to arrive, unless such a
-//! request is in flight.
+//! On request, a Sleeve server sends three offsets of its journal in a message behind its replies (CLIENT JOURNAL): the
+//! offset up to which the replies show effects, the offset up to which its disk has them, and the offsets up to which one,
+//! two, three ... replicas have them. The first such message behind a reply covers the reply. When the disk or the replicas
+//! have reached that offset, the reply's effect is as durable as requested. A caller that enters here has its reply already,
+//! so the next message covers it. A request is sent after it, with a reply behind which a message is sure to arrive, unless
+//! such a request is in flight.
 //!
 //! This module takes bytes and gives bytes: no socket, no clock, no thread. The reader owns it; the reader's lock guards it.
 

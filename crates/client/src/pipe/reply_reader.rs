@@ -416,8 +416,8 @@ impl ReplyReader {
         whole.into_boxed_slice()
     }
 
-    /// Handles the messages with offsets of the journal. A caller that waits for one had its reply before any of these bytes were
-    /// read, so their order among replies does not matter.
+    /// Handles the messages with offsets of the journal. A caller that waits for one had its reply before any of these bytes
+    /// were read, so their order among replies does not matter.
     #[cold]
     fn hear(&mut self, done: &mut Completions) {
         for (start, end) in self.messages.drain(..) {

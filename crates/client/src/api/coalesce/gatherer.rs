@@ -109,7 +109,8 @@ impl Gatherer {
 
     fn send(self: &Arc<Self>, database: u32, request: EncodedRequest<'_>) -> Result<Sent, Error> {
         let transport = &self.origin.transport;
-        // A child process must not touch its parent's gathered calls; the transport decides whether the child may use it at all.
+        // A forked child must not touch its parent's gathered calls; the transport decides whether the child may use it at
+        // all.
         if !self.process.is_this() {
             return transport.send(database, request);
         }
