@@ -11,7 +11,7 @@ use super::staleness::CachedRead;
 use crate::cache::stats::CacheStats;
 use crate::error::{Effect, Error, ErrorKind};
 
-/// The tolerated delay of a timeout error after its deadline: this fraction of the timeout, and the delay of the coarse
+/// The tolerated delay of a timeout error after its deadline: this percentage of the timeout, and the delay of the coarse
 /// clock.
 const LATE_SHARE: u64 = 15;
 const LATE_US: u64 = 25_000;

@@ -185,7 +185,7 @@ fn a_command_that_ends_a_script_leaves_ahead_of_held_back_requests() {
             assert!(effect(behind) == Effect::Answered && wire.pipe.queue.held == 0);
         }
     }
-    // SHUTDOWN that saves first would lose the requests that were refused, so it does not overtake them.
+    // SHUTDOWN with a save would save without the effects of the refused requests, so it must not overtake them.
     let mut wire = Wire::new();
     wire.write(0, "A").forget();
     assert_eq!(wire.sent(), "A");
