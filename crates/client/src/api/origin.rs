@@ -41,7 +41,7 @@ pub(crate) struct Origin {
     near: OnceLock<Arc<Near>>,
     /// The lane for large calls; none before its first use.
     lane: OnceLock<Arc<Lane>>,
-    /// Held while any of these is opened.
+    /// The lock that is held while the priority connection, the cache or the lane is opened.
     opening: Mutex<()>,
     /// True if the client takes no more calls. It is set while `opening` is held.
     is_closed: AtomicBool,

@@ -1,5 +1,5 @@
-//! From a stream to a connection that is ready for use: greeted, over the server's Unix socket if that is on this machine and
-//! offered, and through shared memory if the server hands some out.
+//! The way from a stream to a connection that is ready for use: greeted, over the server's Unix socket if that is on this
+//! machine and offered, and through shared memory if the server hands some out.
 //!
 //! The move to the Unix socket is made before any caller uses the connection, so no caller notices it. If it does not
 //! succeed, for any reason, the greeted stream over TCP is used. A stream with TLS stays as it is. On the reactor's thread,

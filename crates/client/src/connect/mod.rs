@@ -1,5 +1,5 @@
-//! From an endpoint to a connection that has been greeted: names, addresses, TLS, the greeting, the move to a Unix socket,
-//! and the Sentinels, which are asked first for the address of a service.
+//! The way from an endpoint to a connection that has been greeted: names, addresses, TLS, the greeting, the move to a Unix
+//! socket, and the Sentinels, which are asked first for the address of a service.
 
 pub(crate) mod arrival;
 pub(crate) mod attempt;

@@ -60,7 +60,7 @@ pub(super) enum Failure {
     Loading,
     /// The application's runtime gives no turns for a while.
     Stall,
-    /// In a cluster a slot moves, key by key.
+    /// A slot of a cluster moves, key by key.
     Move,
 }
 

@@ -16,7 +16,7 @@ use crate::request::name::Name;
 /// The number of rows in the command table.
 const ROWS: usize = all().len();
 
-/// For each row of the command table, whether a replica may answer the command.
+/// The rows of the command table, with true for a command that a replica may answer.
 static READING: [bool; ROWS] = {
     let mut table = [false; ROWS];
     let mut row = 0;

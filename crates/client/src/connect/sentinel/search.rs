@@ -1,4 +1,5 @@
-//! From an endpoint to a connection that has been greeted, also if Sentinels have to be asked first.
+//! The search for a service's primary: the way from an endpoint to a connection that has been greeted, also if Sentinels have
+//! to be asked first.
 //!
 //! The Sentinels are asked one after the other, the last one that answered first, until one of them names a server that can
 //! be reached and itself says that it is a primary. Each of them, and each server, has a share of the time that is left, so

@@ -17,7 +17,7 @@ use crate::sys::{Event, timespec};
 /// The sockets of all tasks.
 pub(crate) struct Poller {
     event: Event,
-    /// Locked during a wait: sockets are added and removed on the thread that waits.
+    /// The watched sockets. The lock is held during a wait; sockets are added and removed on the thread that waits.
     entries: Mutex<Vec<Entry>>,
 }
 
