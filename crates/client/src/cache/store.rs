@@ -24,7 +24,7 @@ const NONE: u32 = u32::MAX;
 
 /// The memory of an entry in addition to its bytes: the entry itself, its place in the row and under its hash with the spare
 /// room of the tables, and the allocator's share for two pieces of memory, one of which has a counter.
-pub(super) const ENTRY_BYTES: usize = size_of::<Entry>() + 24 + 48;
+pub(super) const ENTRY_BYTES: usize = size_of::<CachedReply>() + 24 + 48;
 
 /// A hasher that returns the hash that it is given.
 #[derive(Default)]
@@ -64,7 +64,7 @@ impl KeyedRequest<'_> {
     }
 }
 
-struct Entry {
+struct CachedReply {
     hash: u64,
     tenure: Tenure,
     database: u32,
@@ -76,7 +76,7 @@ struct Entry {
     until_ms: u64,
 }
 
-impl Entry {
+impl CachedReply {
     fn bytes(&self) -> usize {
         ENTRY_BYTES + self.request.len() + self.reply.heap_bytes()
     }
@@ -103,7 +103,7 @@ pub(super) enum Found {
 pub(super) struct Store {
     /// The first entry below each hash.
     heads: ByHash<u32>,
-    entries: Vec<Option<Entry>>,
+    entries: Vec<Option<CachedReply>>,
     free: Vec<u32>,
     sieve: Sieve,
     bytes: usize,
@@ -143,7 +143,7 @@ impl Store {
         let KeyedRequest { hash, database, request, tenure, .. } = asked;
         self.remove(hash, |entry| entry.answers(database, request));
         let key = asked.key_range();
-        let entry = Entry {
+        let entry = CachedReply {
             hash,
             tenure,
             database,
@@ -169,7 +169,7 @@ impl Store {
         evicted
     }
 
-    fn enter(&mut self, mut entry: Entry) {
+    fn enter(&mut self, mut entry: CachedReply) {
         let place = self.free.pop().unwrap_or(self.entries.len() as u32);
         entry.next = self.heads.insert(entry.hash, place).unwrap_or(NONE);
         match self.entries.get_mut(place as usize) {
@@ -193,7 +193,7 @@ impl Store {
 
     /// Removes the replies that came over this connection.
     pub(super) fn forget_of(&mut self, connection: u32) {
-        let is_meant = |entry: &Entry| entry.tenure.connection() == connection;
+        let is_meant = |entry: &CachedReply| entry.tenure.connection() == connection;
         for place in 0..self.entries.len() as u32 {
             if matches!(self.entries.get(place as usize), Some(Some(entry)) if is_meant(entry)) {
                 self.evict(place);
@@ -216,7 +216,7 @@ impl Store {
     }
 
     /// Removes the entries of a chain that the predicate selects, and returns their number.
-    fn remove(&mut self, hash: u64, is_meant: impl Fn(&Entry) -> bool) -> u64 {
+    fn remove(&mut self, hash: u64, is_meant: impl Fn(&CachedReply) -> bool) -> u64 {
         let mut at = self.heads.get(&hash).copied().unwrap_or(NONE);
         let (mut before, mut count) = (NONE, 0);
         while let Some(Some(entry)) = self.entries.get(at as usize) {

@@ -18,11 +18,11 @@ use crate::sys::{Event, timespec};
 pub(crate) struct Poller {
     event: Event,
     /// The watched sockets. The lock is held during a wait; sockets are added and removed on the thread that waits.
-    entries: Mutex<Vec<Entry>>,
+    entries: Mutex<Vec<WatchedSocket>>,
 }
 
 /// A socket that is watched.
-struct Entry {
+struct WatchedSocket {
     /// The descriptor by which the task knows the socket.
     known_as: RawFd,
     stream: OwnedFd,
@@ -64,7 +64,7 @@ impl Poller {
     /// Reports events of this stream under this number. Present readiness is reported too.
     pub(crate) fn add(&self, stream: &impl AsFd, number: u64) -> io::Result<()> {
         let stream = stream.as_fd();
-        let entry = Entry {
+        let entry = WatchedSocket {
             known_as: stream.as_raw_fd(),
             stream: stream.try_clone_to_owned()?,
             number,
