@@ -37,7 +37,7 @@ fn an_aof_with_an_unknown_request_is_refused_with_a_remedy() {
         let place = format!("appendonly.aof.1.incr.aof, byte {}: ", good.len());
         assert!(told.contains(reason) && told.contains(place.as_str()), "{reason} and {place} are not both in {told}");
     }
-    // The remedy that the message names works.
+    // The remedy that the message names is applied, and works.
     std::fs::write(&path, good).expect("a file");
     server.restart().expect("it starts");
     assert_eq!(ask(&mut server.connect(), &["GET", "text"]), "$1\r\ny\r\n");

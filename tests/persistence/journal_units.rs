@@ -46,7 +46,7 @@ impl Run {
         reply
     }
 
-    /// Something of each type, some of which is due by now: it was put there a second ago.
+    /// Writes keys of each type. Some of their deadlines have passed: the keys were written a second ago.
     fn begin(&mut self) {
         let now = Instant::now();
         let ago = Instant { wall_us: now.wall_us - 1_000_000, monotonic_us: now.monotonic_us };

@@ -7,7 +7,7 @@ use sleeve_tests::{Connection, Kind, Server};
 
 use sleeve_tests::probe::{ask, info, wait_until};
 
-/// Producers with their messages, of a small stream and of one of many blocks, entries that are gone among them.
+/// The number of messages of the producers, in a small stream and in one of many blocks; some of their entries are deleted.
 const MESSAGES: usize = 700;
 
 fn say(connection: &mut Connection, line: &str) -> String {
@@ -48,7 +48,7 @@ fn facts(connection: &mut Connection, has_counts: bool) -> Vec<String> {
     ["small", "large"].map(|key| facts(key, connection)).to_vec()
 }
 
-/// Sends the earlier messages again: none is added.
+/// Sends the earlier messages again, and checks that none is added.
 fn assert_known(connection: &mut Connection) {
     for (key, number, id) in
         [("small", 0, 1), ("small", 1, 2), ("small", 4, 5), ("large", 699, 700), ("large", 250, 251)]

@@ -22,7 +22,7 @@ fn play(arguments: &[&str], lines: &[&str]) {
     let answers = |kind| {
         let server = start(kind, arguments);
         fill(&server);
-        // Its ids are each server's own.
+        // The stream is deleted, because each server gives it ids of its own.
         say(&mut server.connect(), "DEL large:stream");
         let (mut one, mut other) = (server.connect(), server.connect());
         let answer = |line: &&str| match line.split_once(": ") {
@@ -156,7 +156,7 @@ fn a_failed_reload_leaves_the_data_unchanged() {
     log_files(&server, ".incr.aof").iter().for_each(spoil);
     assert_eq!(say(&mut connection, "DEBUG LOADAOF"), failed("append only file"));
     assert_eq!(digest(&server), before);
-    // It goes on as if nothing had been asked.
+    // The server goes on as if nothing had been asked.
     assert_eq!(say(&mut connection, "SET later 1"), "+OK\r\n");
     assert_eq!(info(&server, "loading"), "0");
 }

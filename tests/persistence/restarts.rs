@@ -50,7 +50,7 @@ fn a_snapshot_is_written_by_save_bgsave_and_at_the_end_and_is_loaded() {
     assert_eq!(digest(&server), before);
     ask(&mut server.connect(), &["SET", "at the end", "1"]);
     let before = digest(&server);
-    // There is no reply: the connection closes.
+    // The server does not reply: it closes the connection.
     let _ = server.connect().command(&["SHUTDOWN"]);
     assert!(server.wait_for_exit(Duration::from_secs(30)).expect("it ends").success(), "{}", server.log());
     server.restart().expect("it starts again");
@@ -71,7 +71,7 @@ fn appendonly_yes_begins_with_the_data_and_appendonly_no_ends_the_aof() {
     let before = digest(&server);
     let manifest = std::fs::read_to_string(server.folder().join("appendonlydir/appendonly.aof.manifest"));
     assert!(manifest.is_ok_and(|text| text.contains(".base.rdb") && text.contains(".incr.aof")), "{}", server.log());
-    // Its start options say `appendonly no`, so the data is loaded by another server that has it on.
+    // The start options say `appendonly no`, so another server that has it on loads the data.
     server.kill();
     let other = heir(Kind::Sleeve, &server, &["--appendonly", "yes"]);
     assert_eq!(digest(&other), before);
@@ -123,7 +123,7 @@ fn count(server: &Server, number: usize, depth: usize, seen: &Seen) -> Option<()
 
 const COUNTERS: usize = 6;
 
-/// Lets clients count for a while, with a rewrite and a snapshot under way, and kills the server there.
+/// Lets clients count for a while, with a rewrite and a snapshot under way, and kills the server in the middle.
 fn kill_amid_work(server: &Server, random: &mut Random, seen: &Seen) {
     let depths: Vec<usize> = (0..COUNTERS).map(|_| *random.pick(&[1, 5, 30])).collect();
     std::thread::scope(|scope| {
@@ -268,7 +268,8 @@ fn clients_get_loading_errors_and_info_shows_the_progress() {
                 used_bytes = used_bytes.max(number("loading_rdb_used_mem:").expect("a line"));
                 let reply = ask(&mut connection, &["GET", "key:1"]);
                 assert!(reply.starts_with("-LOADING") || reply.starts_with('$'), "{reply}");
-                // It loads slowly until it was seen to go on, however seldom a busy machine lets it be looked at.
+                // The server loads slowly until the progress was seen twice, however seldom a busy machine lets the test
+                // look.
                 seen.dedup();
                 if seen.len() >= 3 {
                     ask(&mut connection, &["CONFIG", "SET", "key-load-delay", "0"]);
@@ -298,7 +299,7 @@ fn a_damaged_snapshot_stops_the_start_names_the_byte_and_stays_unchanged() {
     let mut flipped = whole.clone();
     let middle = whole.len() / 2;
     flipped[middle] ^= 1;
-    // A record twice, in stretches of the file that different threads read.
+    // The file has a record twice, in stretches that different threads read.
     let record = whole.windows(4).position(|four| four == b"key:").expect("there are keys") - 2;
     let length = 1 + 1 + usize::from(whole[record + 1]) + 2 + 300;
     let twice = [&whole[..whole.len() - 9], &whole[record..record + length], &[255; 9]].concat();

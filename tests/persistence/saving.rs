@@ -35,7 +35,7 @@ fn flushall_leaves_a_snapshot_without_data_where_there_are_rules() {
             assert_eq!(say(&mut server.connect(), "DBSIZE"), format!(":{left}\r\n"), "{} {rules:?}", kind.name());
         }
     }
-    // Where a client cannot wait it is written all the same.
+    // If the client cannot wait, the snapshot is written all the same.
     let mut server = start(Kind::Sleeve, &["--save", "3600 1000000", "--appendonly", "no"]);
     for lines in [&["MULTI", "FLUSHALL", "EXEC"][..], &["EVAL return{redis.call('flushall')} 0"]] {
         let mut connection = server.connect();
@@ -144,7 +144,7 @@ fn a_base_in_requests_keeps_pending_and_deleted_entries() {
         let keys = ["small", "large", "gone", "empty"];
         let ask = |key: &&str| {
             let full = say(connection, &format!("XINFO STREAM {key} FULL COUNT 0"));
-            // How it is kept, and when consumers were last seen, is not in the log.
+            // The encoding of a stream, and the times at which consumers were seen, are not in the AOF.
             let own = ["radix-tree", "seen-time", "active-time"];
             let mut lines = full.split("\r\n").collect::<Vec<_>>();
             for place in

@@ -59,7 +59,7 @@ fn figures_of_memory_agree_with_each_other_and_with_the_kernel() {
         let server = Server::start_with(Kind::Sleeve, &[&["--enable-debug-command", "yes"], options].concat());
         let mut connection = server.connect();
         let empty = check(&mut connection);
-        // Of a server without data most is the program itself, as with the peers.
+        // If a server has no data, most of its memory is the program itself, as with the peers.
         assert!(empty.ratio("mem_fragmentation_ratio") < peers[0].max(peers[1]), "{options:?} {:?} {peers:?}", empty.0);
         let status = std::fs::read_to_string(format!("/proc/{}/status", server.process_id())).expect("it runs");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("what is resident");
@@ -96,7 +96,7 @@ fn memory_of_lua_states_evicts_nothing_and_has_its_own_figure() {
     assert_eq!(ask(&mut connection, &["DBSIZE"]), ":101\r\n");
 }
 
-/// Returns how far a group is, after each of these lines; `s` has ten entries before, and `g` reads it.
+/// Returns the lag of a group after each of these lines; `s` has ten entries before, and `g` reads it.
 fn lags(server: &Server, lines: &[&str]) -> Vec<String> {
     let mut connection = server.connect();
     let mut run = |line: &str| ask(&mut connection, &line.split(' ').collect::<Vec<_>>());

@@ -65,7 +65,7 @@ fn the_score_follows_the_options_and_comes_back() {
     assert_eq!(score(), 15);
     assert_eq!(set(&["oom-score-adj", "no"]), "+OK\r\n");
     assert_eq!(score(), before);
-    // A change that cannot be applied takes back those that could.
+    // If one of several changes cannot be applied, the others are reverted.
     let refused = set(&["oom-score-adj", "yes", "hz", "33", "tls-port", &server.port().to_string()]);
     assert!(refused.starts_with("-ERR CONFIG SET failed (possibly related to argument 'tls-port')"), "{refused}");
     assert_eq!(score(), before);
@@ -117,9 +117,9 @@ fn systemd_is_notified_when_the_server_is_ready_and_when_it_ends() {
         String::from_utf8_lossy(&buffer[..len]).into_owned()
     };
     let port = free_port().to_string();
-    // Its last snapshot is written into its folder.
+    // The server writes its last snapshot into its folder.
     let arguments = ["serve", "--supervised", "systemd", "--bind", "127.0.0.1", "--port", &port, "--dir"];
-    // The title is long enough to lie over the environment, which must be readable all the same.
+    // The title is so long that it lies over the environment, which must stay readable all the same.
     let title = "x".repeat(3_000);
     let mut server = Command::new(Kind::Sleeve.binary().expect("a binary"))
         .args(arguments)
@@ -172,7 +172,7 @@ fn a_log_that_was_moved_away_begins_anew() {
     say("third");
     assert!(read(&old).contains("first") && !read(&old).contains("second"), "{}", read(&old));
     assert!(read(&path).contains("second") && read(&path).contains("third"), "{}", read(&path));
-    // As logrotate does with `create`, and once more with nothing in its place.
+    // The log is moved as logrotate does with `create`, and once more without a new file in its place.
     std::fs::rename(&path, &old).expect("moved");
     std::fs::write(&path, "").expect("created");
     say("fourth");
@@ -186,7 +186,7 @@ fn a_log_that_was_moved_away_begins_anew() {
         std::fs::remove_file(&path).expect("removed");
         say(&format!("round {round}"));
     }
-    // One that was about to be closed before may be gone; a round that leaves one open shows twenty more.
+    // A descriptor that was about to be closed may be gone by now; a round that leaves one open would show twenty more.
     assert!(descriptors() <= before, "a descriptor was left open");
 }
 
@@ -246,7 +246,7 @@ fn stamp_in(kind: Kind, zone: &str) -> String {
     };
     child.kill().and_then(|()| child.wait()).expect("it ends");
     _ = std::fs::remove_dir_all(&folder);
-    // `pid:M 21 Nov 2026 10:45:52.123 * ...`
+    // The stamp is in lines such as `pid:M 21 Nov 2026 10:45:52.123 * ...`.
     line.split(' ').skip(1).take(4).collect::<Vec<_>>().join(" ")
 }
 
@@ -259,7 +259,7 @@ fn minutes(stamp: &str) -> i64 {
 
 #[test]
 fn the_log_speaks_local_time_as_in_redis() {
-    // Ten and a half hours ahead of universal time, by a rule that needs no file of zones.
+    // The zone is ten and a half hours ahead of universal time, by a rule that needs no file of zones.
     let zone = "XXX-10:30";
     let [ours, redis] = [Kind::Sleeve, Kind::Redis].map(|kind| stamp_in(kind, zone));
     let universal = stamp_in(Kind::Sleeve, "UTC");

@@ -10,7 +10,7 @@ fn ask(connection: &mut Connection, line: &str) -> String {
     String::from_utf8_lossy(&reply).into_owned()
 }
 
-/// Looks until so many clients wait.
+/// Waits until so many clients are blocked.
 fn until_waiting(admin: &mut Connection, count: usize) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !ask(admin, "INFO clients").contains(&format!("blocked_clients:{count}\r\n")) {
@@ -30,7 +30,7 @@ fn wait_on(server: &Server, line: &str, answer: &str) {
     };
     let reply = |waiter: &mut Connection| String::from_utf8_lossy(&waiter.reply().expect("a reply")).into_owned();
 
-    // Another client ends it. The pipelined request behind it then runs, and no other client was held up.
+    // Another client ends the wait. The pipelined request behind it then runs, and no other client was held up.
     begin(&mut admin, &mut waiter);
     waiter.send(b"*1\r\n$4\r\nPING\r\n").expect("sent");
     assert_eq!(ask(&mut admin, "SET k v"), "+OK\r\n");
@@ -42,7 +42,7 @@ fn wait_on(server: &Server, line: &str, answer: &str) {
     assert_eq!(reply(&mut waiter), "-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n", "{line}");
     assert_eq!(ask(&mut admin, &format!("CLIENT UNBLOCK {id}")), ":0\r\n");
 
-    // Its client is ended, or goes.
+    // The blocked client is killed, or closes its connection.
     begin(&mut admin, &mut waiter);
     assert_eq!(ask(&mut admin, &format!("CLIENT KILL ID {id}")), ":1\r\n");
     until_waiting(&mut admin, 0);
@@ -93,7 +93,7 @@ fn waitaof_for_the_local_disk_replies_as_other_servers_do() {
         begin(&mut admin, &mut writer);
         assert_eq!(ask(&mut admin, &format!("CLIENT UNBLOCK {id} ERROR")), ":1\r\n");
         assert_eq!(reply(&mut writer), "-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n");
-        // Inside MULTI it cannot wait, and replies with the present state.
+        // Inside MULTI the command cannot wait, and replies with the present state.
         assert_eq!(ask(&mut writer, "MULTI"), "+OK\r\n");
         assert_eq!(ask(&mut writer, "SET key other"), "+QUEUED\r\n");
         assert_eq!(ask(&mut writer, "WAITAOF 1 0 0"), "+QUEUED\r\n");
@@ -102,7 +102,7 @@ fn waitaof_for_the_local_disk_replies_as_other_servers_do() {
         // To Redis 8 a script is a client of its own, which has written nothing.
         let of_script = if kind == Kind::Redis8 { HERE } else { NEITHER };
         assert_eq!(String::from_utf8_lossy(&script), of_script, "{kind:?}");
-        // It is about the writes of the client itself, and about the writes executed for it.
+        // The command is about the writes of its own client, and about the writes executed for that client.
         assert_eq!(ask(&mut other, "GET key"), "$5\r\nother\r\n");
         assert_eq!(ask(&mut other, "WAITAOF 1 0 0"), HERE, "{kind:?}: it has read only");
         other.send(b"*3\r\n$5\r\nBLPOP\r\n$4\r\nlist\r\n$1\r\n0\r\n").expect("sent");
@@ -112,11 +112,11 @@ fn waitaof_for_the_local_disk_replies_as_other_servers_do() {
         // Real servers do not ask whether writes that a blocked client was served are synced.
         let waiter = if kind == Kind::Sleeve { &mut other } else { &mut writer };
         begin(&mut admin, waiter);
-        // It is answered when the AOF is synced.
+        // The command gets its reply when the AOF is synced.
         assert_eq!(ask(&mut admin, "CONFIG SET appendfsync everysec"), "+OK\r\n");
         assert_eq!(reply(waiter), HERE, "{kind:?}");
         assert_eq!(ask(&mut writer, "WAITAOF 1 0 0"), HERE, "{kind:?}");
-        // It is refused when the AOF is switched off, regardless of the number of replicas that it waits for.
+        // The command is refused when the AOF is switched off, regardless of the number of replicas for which it waits.
         assert_eq!(ask(&mut admin, "CONFIG SET appendfsync no"), "+OK\r\n");
         assert_eq!(ask(&mut writer, "SET key third"), "+OK\r\n");
         begin(&mut admin, &mut writer);
@@ -136,7 +136,7 @@ fn nothing_is_on_the_disk_before_the_first_base_is() {
     for key in ["a", "b", "c"] {
         assert_eq!(ask(&mut connection, &format!("SET {key} value")), "+OK\r\n");
     }
-    // Longer than the log waits between two syncs.
+    // The delay is longer than the AOF waits between two syncs.
     assert_eq!(ask(&mut connection, "CONFIG SET rdb-key-save-delay 700000 appendonly yes"), "+OK\r\n");
     until(&mut connection, "aof_enabled:1");
     assert_eq!(ask(&mut connection, "SET d value"), "+OK\r\n");
@@ -145,7 +145,7 @@ fn nothing_is_on_the_disk_before_the_first_base_is() {
     assert!(manifest.as_ref().is_ok_and(|text| text.contains(".base.rdb")), "{manifest:?}");
 }
 
-/// Looks until INFO has this line.
+/// Waits until INFO has this line.
 fn until(connection: &mut Connection, line: &str) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !ask(connection, "INFO persistence").contains(line) {

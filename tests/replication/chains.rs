@@ -22,7 +22,7 @@ fn common(kinds: [Kind; 3]) -> Scope {
     scope(foreign.unwrap_or(Kind::Valkey))
 }
 
-/// Does something while two clients write to a server.
+/// Runs `work` while two clients write to a server.
 fn under_load(server: &Server, scope: &Scope, work: impl FnOnce()) {
     let (stop, seed) = (AtomicBool::new(false), seed(5_000));
     thread::scope(|threads| {
@@ -32,7 +32,7 @@ fn under_load(server: &Server, scope: &Scope, work: impl FnOnce()) {
             threads.spawn(move || write(server, (seed + writer, scope), stop));
         }
         work();
-        // Some writes come last, too.
+        // The last writes come after the work, too.
         more(server);
     });
 }
@@ -41,7 +41,7 @@ fn offset(server: &Server) -> u64 {
     info(server, "master_repl_offset").parse().expect("a number")
 }
 
-/// Waits until a server's stream has gone on for a while.
+/// Waits until a server's offset has grown for a while.
 fn more(server: &Server) {
     let before = offset(server);
     wait_until("more of the stream", || offset(server) > before + 20_000);
@@ -99,7 +99,7 @@ fn chain(kinds: [Kind; 3]) {
             assert_eq!(digest(server), digest(&first));
         }
     }
-    // The primary may have something to say at any time: of keys that are over, or that it lives.
+    // The primary may write to the stream at any time: expired keys, or a PING.
     wait_until("one offset", || caught_up(&second, &first) == caught_up(&third, &first));
 }
 

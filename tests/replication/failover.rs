@@ -19,14 +19,14 @@ fn signal(server: &Server, name: &str) {
     assert!(sent.expect("kill runs").success());
 }
 
-/// A server that answers no client until this is dropped.
+/// A stopped server (SIGSTOP); it goes on when this value is dropped.
 struct Stopped<'s>(&'s Server);
 
 impl<'s> Stopped<'s> {
     fn new(server: &'s Server) -> Self {
         signal(server, "STOP");
         let threads = format!("/proc/{}/task", server.process_id());
-        // The signal is on its way when it is sent, and each thread goes on until it is there.
+        // The signal is delivered after it is sent, and each thread goes on until then.
         wait_until("it stands still", || {
             std::fs::read_dir(&threads).expect("it runs").all(|thread| {
                 let state = std::fs::read_to_string(thread.expect("a thread").path().join("stat"));
@@ -165,7 +165,7 @@ fn shutdown_writes_the_first_base_of_an_aof_switched_on_meanwhile() {
     assert_eq!(ask(&mut control, &["SET", "a", "2"]), "+OK\r\n");
 }
 
-/// Adds to a list until it is told that the server does not take writes any more; how often it was told that it was added.
+/// Adds to a list until the server refuses writes; returns the number of acknowledged additions.
 fn add(server: &Server, stop: &AtomicBool) -> usize {
     let (mut connection, mut added) = (server.connect(), 0);
     while !stop.load(Ordering::Relaxed) {
@@ -228,7 +228,7 @@ fn a_role_is_handed_to_each_kind_of_replica_and_back() {
     }
 }
 
-/// The old primary is never ahead of the new one, not even by the REPLCONF GETACK that asks for its offset.
+/// Checks that the old primary is never ahead of the new one, not even by the REPLCONF GETACK that asks for its offset.
 #[test]
 fn failover_without_writes_needs_no_full_sync() {
     let one = &primary(Kind::Sleeve, &[]);
@@ -295,7 +295,7 @@ fn a_replica_that_refuses_the_role_leaves_it_at_the_primary() {
         let mut other = replica.connect();
         assert_eq!(ask(&mut other, &["PING"]), "+PONG\r\n", "it is accepted before the replica is stopped");
         let stopped = Stopped::new(&replica);
-        // By the time that it is asked it is a primary already.
+        // When FAILOVER asks the replica, it is already a primary.
         other.send(b"REPLICAOF NO ONE\r\n").expect("it is connected");
         let force = ["FAILOVER", "TO", "127.0.0.1", &port, "FORCE", "TIMEOUT", "1"];
         assert_eq!(ask(&mut control, &force), "+OK\r\n");

@@ -19,16 +19,16 @@ use crate::concurrency::linearizable::checker::{Call, is_linearizable};
 use crate::concurrency::linearizable::model::Command;
 use crate::replication::replica::{caught_up, follow, replica};
 
-/// Clients that write.
+/// The number of clients that write.
 const WRITERS: u64 = 3;
 
-/// Clients that read on the replica.
+/// The number of clients that read on the replica.
 const READERS: u64 = 2;
 
 /// The number of histories that are checked together.
 const HISTORIES: u64 = 1_000;
 
-/// Calls in a history that change something.
+/// The number of calls in a history that write.
 const WRITES: u64 = 20;
 
 /// The number of histories after which the link is cut.
@@ -37,10 +37,10 @@ const CUT_EVERY: u64 = 400;
 /// The maximum number of reads that a reader notes in one history.
 const READS_MAX: usize = 15;
 
-/// Databases with keys.
+/// The number of databases with keys.
 const DATABASES: usize = 2;
 
-/// Keys of a history: a number, a text and a list in each database.
+/// The number of keys of a history: a number, a text and a list in each database.
 const KEYS: usize = 3 * DATABASES;
 
 /// Runs commands, each given as the number of its words, its database and the words, and returns their replies.
@@ -66,9 +66,9 @@ const WHOLE: [Form; 2] = [Form::Transaction, Form::Script];
 /// The clock and the counters that all clients share.
 #[derive(Debug, Default)]
 struct Clock {
-    /// Moves on with each beginning and end of a call.
+    /// The number of beginnings and ends of calls so far.
     ticks: AtomicU64,
-    /// Calls that change something.
+    /// The number of calls that write.
     writes: AtomicU64,
 }
 
@@ -87,7 +87,7 @@ struct Client<'h> {
 }
 
 impl Client<'_> {
-    /// Does one call in a history, and notes how the clock stood; none where it was refused.
+    /// Makes one call in a history, and notes its times; returns none if it was refused.
     fn call(&mut self, (history, begin): (u64, u64), form: Form, commands: Commands) -> Option<Call> {
         let words: Vec<Vec<String>> =
             commands.iter().map(|(key, command)| command.words(&format!("{}:{history}:{key}", self.name))).collect();
@@ -152,7 +152,7 @@ fn change(random: &mut Random, unique: u64) -> (usize, Command) {
     (key, command)
 }
 
-/// Calls that change something, until there are enough histories; one of the writers cuts the link besides.
+/// Makes calls that write, until there are enough histories; one of the writers also cuts the link.
 fn write(mut client: Client<'_>, (count, cuts): (u64, bool)) -> Vec<(u64, Call)> {
     let (mut calls, mut next_cut) = (Vec::new(), CUT_EVERY / 2);
     loop {
@@ -171,7 +171,7 @@ fn write(mut client: Client<'_>, (count, cuts): (u64, bool)) -> Vec<(u64, Call)>
         let call = client.call((history, begin), form, commands);
         calls.push((history, call.expect("the primary takes it")));
         if client.random.once_in(2) {
-            // Else it may have written many histories before the replica is given time to apply one.
+            // Without this wait, the primary may have written many histories before the replica has time to apply one.
             client.exchange(&[request(&["WAIT", "1", "100"])]);
         }
     }
@@ -203,7 +203,7 @@ fn read(mut client: Client<'_>, count: u64) -> Vec<(u64, Call)> {
         let form = *client.random.pick(forms);
         let look = |key: usize| (key, if key % 3 == 2 { Command::LRange } else { Command::Get });
         let keys = if matches!(form, Form::MGet) { 0..2 } else { 0..KEYS };
-        // While all data comes anew nothing can be read.
+        // During a full sync the replica refuses reads.
         let Some(call) = client.call((history, begin), form, keys.map(look).collect()) else { continue };
         let is_empty = call.replies.iter().all(|reply| reply == "$-1\r\n" || reply == "*0\r\n");
         if history != place.history {
@@ -223,7 +223,7 @@ fn read(mut client: Client<'_>, count: u64) -> Vec<(u64, Call)> {
     }
 }
 
-/// Histories of clients that write to a primary of this kind while others read on its replica, a Sleeve.
+/// Returns the histories of clients that write to a primary of this kind while others read on its replica, a Sleeve.
 fn histories(kind: Kind, name: u64, count: u64) -> Vec<Vec<Call>> {
     let workers: &[&str] = if kind == Kind::Sleeve { &["--workers", "2"] } else { &[] };
     let primary = Server::start_with(kind, &[&["--repl-diskless-sync-delay", "0"], workers].concat());
@@ -260,7 +260,7 @@ fn is_seen_changing(history: &[Call]) -> bool {
     whole.iter().any(|call| call.replies != whole[0].replies)
 }
 
-/// Looks at histories, round after round with other seeds, for as long as a soak wants; once by itself.
+/// Checks histories, round after round with other seeds, for as long as a soak wants; once by default.
 fn look(kind: Kind, first_seed: u64) {
     let began = Instant::now();
     for seed in first_seed.. {

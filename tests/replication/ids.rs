@@ -12,7 +12,7 @@ use crate::persistence::replay::peer;
 use crate::replication::replica::{caught_up, follow, info};
 use sleeve_tests::probe::{ask, fill, heir, wait_until};
 
-/// Signs of life would move offsets while they are compared.
+/// The options of every server: without PINGs in the stream, which would move offsets while they are compared.
 const OPTIONS: [&str; 8] = [
     "--enable-debug-command",
     "yes",
@@ -29,11 +29,11 @@ const ALL: [Kind; 4] = [Kind::Sleeve, Kind::Redis, Kind::Redis8, Kind::Valkey];
 /// The way in which a server is told to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stop {
-    /// SHUTDOWN SAVE
+    /// SHUTDOWN SAVE.
     Save,
     /// SIGTERM, with rules for snapshots.
     TermSaving,
-    /// SIGTERM, with a log and no snapshot.
+    /// SIGTERM, with an AOF and no snapshot.
     TermLogging,
 }
 
@@ -65,7 +65,7 @@ fn stop(server: &mut Server, how: Stop) {
         });
     }
     if how == Stop::Save {
-        // The connection closes; there is no answer.
+        // The server closes the connection without a reply.
         _ = server.connect().command(&["SHUTDOWN", "SAVE"]);
     } else {
         let killed = std::process::Command::new("kill").arg(server.process_id().to_string()).status();
@@ -75,10 +75,10 @@ fn stop(server: &mut Server, how: Stop) {
     assert!(status.success(), "{}", server.log());
 }
 
-/// Asserts that both hold the same data.
+/// Asserts that both servers hold the same data.
 pub fn assert_same(replica: &Server, primary: &Server) {
     caught_up(replica, primary);
-    // In words that both know.
+    // The data is compared in a form that both servers know.
     let kind = if primary.kind() == Kind::Sleeve { replica.kind() } else { primary.kind() };
     let held = |server: &Server| {
         let mut connection = server.connect();
@@ -102,7 +102,7 @@ fn syncs(primary: &Server) -> [String; 2] {
     ["sync_full", "sync_partial_ok"].map(|name| info(primary, name))
 }
 
-/// A primary of this kind is stopped and started: its replica goes on.
+/// Stops and starts a primary of this kind, and checks that its replica continues by a partial sync.
 fn primary_goes_on(primary_kind: Kind, replica_kind: Kind, how: Stop) {
     let case = format!("{primary_kind:?} with a replica {replica_kind:?}, {how:?}");
     let mut primary = primary(primary_kind, how.options());
@@ -119,14 +119,14 @@ fn primary_goes_on(primary_kind: Kind, replica_kind: Kind, how: Stop) {
     assert_eq!(syncs(&primary), ["0", "1"], "{case}\n{}\n{}", primary.log(), replica.log());
     assert_ne!(info(&primary, "master_replid"), id, "{case}");
     assert_eq!(info(&primary, "master_replid2"), id, "{case}");
-    // It may have asked its replicas how far they are, which stands in the stream.
+    // The primary may have asked its replicas for their offsets, and that request is part of the stream.
     let number = |text: String| text.parse::<u64>().expect("a number");
     assert!(number(info(&primary, "second_repl_offset")) > number(offset), "{case}");
     write(&primary, "6", 10);
     assert_same(&replica, &primary);
 }
 
-/// A replica of this kind is stopped and started while its primary is written to: it goes on.
+/// Stops and starts a replica of this kind while its primary is written to, and checks that it continues by a partial sync.
 fn replica_goes_on(primary_kind: Kind, replica_kind: Kind, how: Stop) {
     let case = format!("{replica_kind:?} of a primary {primary_kind:?}, {how:?}");
     let primary = primary(primary_kind, &[]);
@@ -135,7 +135,7 @@ fn replica_goes_on(primary_kind: Kind, replica_kind: Kind, how: Stop) {
     caught_up(&replica, &primary);
     write(&primary, "5", 10);
     caught_up(&replica, &primary);
-    // It ends amid the stream of a database that is not said again.
+    // The replica stops amid the stream of a database; the stream does not select that database again.
     let mut connection = primary.connect();
     ask(&mut connection, &["SELECT", "7"]);
     ask(&mut connection, &["SET", "a", "1"]);
@@ -330,7 +330,7 @@ fn writes_of_a_transaction_that_changes_the_role_never_divide_the_data() {
                 false => execute(&old, [&follow, &write]),
             };
             assert_eq!(reply, "*2\r\n+OK\r\n+OK\r\n");
-            // Done as in Redis, and in no stream: so the server is given all data.
+            // As in Redis, the change is in no stream, so the replica needs a full sync.
             assert_same(&old, &new);
             assert_eq!(ask(&mut old.connect(), &["EXISTS", "own"]), ":0\r\n");
         }

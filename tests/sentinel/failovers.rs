@@ -11,14 +11,14 @@ use super::*;
 use sleeve_tests::probe::ask;
 use sleeve_tests::{Stops, soak};
 
-/// Callers that write.
+/// The number of callers that write.
 const WRITERS: usize = 3;
 
 /// The time that a writer waits for a reply before it looks for another primary.
 const SILENCE_MAX: Duration = Duration::from_millis(500);
 
-/// The silence after which a primary counts as gone: longer than a busy machine delays a server, because a live one is not to
-/// be replaced here.
+/// The silence after which a primary counts as failed: longer than a busy machine delays a server, because a live one must
+/// not be replaced here.
 pub const SILENCE_MS: u32 = 2_000;
 
 /// Returns a line of INFO replication; none if the server does not answer.
@@ -34,8 +34,8 @@ pub fn follows(server: &Server, primary: u16) -> bool {
     is("master_port", &primary.to_string()) && is("master_link_status", "up")
 }
 
-/// Tells a server to follow a primary, and tries again until it is accepted: a Sentinel that does the same closes the
-/// connections of the server's clients, and while the data of that is loaded every other request is refused.
+/// Tells a server to follow a primary, and tries again until the server accepts it. A Sentinel that does the same closes the
+/// connections of the server's clients, and while the server loads the primary's data every other request is refused.
 pub fn make_follow(server: &Server, primary: &Server) {
     let words = ["REPLICAOF", &primary.host().to_string(), &primary.port().to_string()];
     until("it is told whom to follow", || {
@@ -53,7 +53,7 @@ fn primary_of(sentinel: SocketAddr) -> Option<SocketAddr> {
     Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
 }
 
-/// Writes to the present primary until it is told to stop, and notes the writes that a replica has.
+/// Writes to the present primary until it is stopped, and notes the writes that a replica has.
 fn write(sentinel: SocketAddr, writer: usize, acknowledged: &Mutex<Vec<String>>, stops: &AtomicBool) {
     let mut number = 0_u64;
     while !stops.load(Ordering::Relaxed) {
@@ -61,7 +61,7 @@ fn write(sentinel: SocketAddr, writer: usize, acknowledged: &Mutex<Vec<String>>,
             thread::yield_now();
             continue;
         };
-        // A stopped server answers no request; the next one is looked for.
+        // A stopped server does not reply; then the writer looks for the next primary.
         connection.stream().set_read_timeout(Some(SILENCE_MAX)).expect("a length of time");
         while !stops.load(Ordering::Relaxed) {
             number += 1;
@@ -75,14 +75,14 @@ fn write(sentinel: SocketAddr, writer: usize, acknowledged: &Mutex<Vec<String>>,
     }
 }
 
-/// Keys that were acknowledged and are not there.
+/// Returns the keys that were acknowledged and are missing.
 pub fn lost(server: &Server, acknowledged: &[String]) -> Vec<String> {
     let mut connection = server.connect();
     let mut lost = Vec::new();
     for keys in acknowledged.chunks(1_000) {
         let words: Vec<&str> = ["MGET"].into_iter().chain(keys.iter().map(String::as_str)).collect();
         let reply = ask(&mut connection, &words);
-        // One line for a key that is not there, two for one that is.
+        // The reply has one line for a missing key, and two for one that exists.
         let mut lines = reply.split("\r\n").skip(1);
         for key in keys {
             match lines.next() {
@@ -115,7 +115,7 @@ fn fail_over(house: &mut House, client: &Client, kills: bool) -> Duration {
     }
     if kills {
         house.servers[at].restart().expect("it starts");
-        // Sentinels would have it follow by themselves, some seconds later.
+        // Sentinels would make the server follow by themselves, some seconds later.
         make_follow(&house.servers[at], house.server(new));
     } else {
         signal(house.servers[at].process_id(), "CONT");
@@ -125,7 +125,7 @@ fn fail_over(house: &mut House, client: &Client, kills: bool) -> Duration {
     recovered
 }
 
-/// Waits until all Sentinels have the server with this port as the primary, and nothing against it.
+/// Waits until all Sentinels have the server with this port as the primary, and suspect no failure of it.
 pub fn all_know(house: &House, primary: u16) {
     for sentinel in &house.sentinels {
         until("all Sentinels know of it", || {
@@ -169,7 +169,7 @@ fn no_write_that_one_replica_has_is_lost_by_kills_and_stops() {
     );
 }
 
-/// Waits until a client talks to the server with this port: until then the old primary may take writes that will be lost.
+/// Waits until a client uses the server with this port: until then the old primary may take writes that will be lost.
 fn moves_to(client: &Client, port: u16) {
     let found = || client.config_get::<HashMap<String, u16>>("port").wait().ok();
     until("the client moves", || found().filter(|found| found["port"] == port));

@@ -40,7 +40,7 @@ struct Sentinel {
 }
 
 impl Sentinel {
-    /// For a primary that counts as gone after so long a silence; it listens at this address.
+    /// Starts a Sentinel for a primary that counts as failed after this silence; it listens at this address.
     fn start(primary: SocketAddr, host: Ipv4Addr, silence_ms: u32) -> Self {
         let port = free_port();
         let folder = std::env::temp_dir().join(format!("sleeve-tests-sentinel-{}-{port}", std::process::id()));
@@ -62,7 +62,7 @@ impl Sentinel {
         Self { child: command.spawn().expect("a Sentinel"), address: (host, port).into(), folder }
     }
 
-    /// Returns its reply; an empty text if it does not reply.
+    /// Returns the Sentinel's reply; an empty text if it does not reply.
     fn ask(&self, words: &[&str]) -> String {
         let answer = Connection::open(self.address).and_then(|mut connection| connection.command(words));
         answer.map_or(String::new(), |reply| String::from_utf8_lossy(&reply).into_owned())
@@ -81,7 +81,7 @@ impl Sentinel {
 
 impl Drop for Sentinel {
     fn drop(&mut self) {
-        // Both fail only when it has ended already.
+        // Both calls fail only if the process has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
         if thread::panicking() {
@@ -107,7 +107,7 @@ fn until<R>(what: &str, mut look: impl FnMut() -> Option<R>) -> R {
     }
 }
 
-/// A service as it is made ready for failovers.
+/// A primary, its replicas and their Sentinels, ready for failovers.
 struct House {
     servers: Vec<Server>,
     sentinels: Vec<Sentinel>,
@@ -118,7 +118,7 @@ impl House {
         Self::build_of(Kind::Redis, 500, None)
     }
 
-    /// Of servers of this kind, each on a node of its own where there is a network.
+    /// Builds the service from servers of this kind, each on a node of its own if there is a network.
     fn build_of(kind: Kind, silence_ms: u32, network: Option<&Network>) -> Self {
         let quick = ["--repl-diskless-sync-delay", "0"];
         let start = |node, words: &[&str]| match network {
@@ -143,7 +143,7 @@ impl House {
                 let says = sentinel.ask(&["SENTINEL", "MASTER", SERVICE]);
                 let value = |name: &str| says.split("\r\n").skip_while(|line| *line != name).nth(2).map(str::to_owned);
                 let knows = value("num-other-sentinels")? == "2" && value("num-slaves")? == "2";
-                // A replica that has not told of itself yet is not good enough for a failover that is asked for.
+                // A replica that has not reported its state yet is not eligible for a failover that the test asks for.
                 let replicas = sentinel.ask(&["SENTINEL", "REPLICAS", SERVICE]);
                 let knows = knows && replicas.matches("master-link-status\r\n$2\r\nok\r\n").count() == 2;
                 (knows && sentinel.ask(&["SENTINEL", "CKQUORUM", SERVICE]).starts_with("+OK")).then_some(())
@@ -243,7 +243,7 @@ fn callers_go_on_when_the_primary_is_killed_and_a_sentinel_with_it() {
     let old = house.servers[0].port();
     let callers = Callers::start(&client);
     until("something is written", || client.llen("log").wait().ok().filter(|length| *length > 100));
-    // The Sentinel that the client listens to; the others it has learned of.
+    // The client listens to this Sentinel; it has learned of the others from it.
     house.sentinels.remove(0);
     house.servers[0].kill();
     let new = house.wait_for_switch(0, old);
@@ -329,10 +329,10 @@ fn reads_go_to_replicas_and_go_on_while_servers_come_and_go() {
         let after = [0, 1, 2].map(|number| reads(&house.servers[number]));
         (after == [before[0], before[1] + 50, before[2] + 50]).then_some(())
     });
-    // A read that is lost with its replica is answered by another.
+    // A read that is lost with its replica is sent to another server.
     house.servers[2].kill();
     (0..100).for_each(|_| assert_eq!(get().as_deref(), Some("v")));
-    // Without a primary the last replica is read from, and becomes the primary.
+    // Without a primary the client reads from the last replica, which then becomes the primary.
     let old = house.servers[0].port();
     house.servers[0].kill();
     let since = Instant::now();

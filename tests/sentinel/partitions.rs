@@ -15,7 +15,7 @@ use sleeve_tests::{Stops, soak};
 
 const TEST: &str = "sentinel::partitions::no_write_is_lost_that_enough_replicas_have_while_the_network_is_cut";
 
-/// Callers on the Sentinels' side.
+/// The number of callers on the Sentinels' side.
 const CALLERS: usize = 3;
 
 /// Writes a key; returns whether so many replicas have it.
@@ -72,7 +72,7 @@ fn cut(house: &House, network: &Network, client: &Client, round: usize) -> (Dura
         let since = Instant::now();
         until("a client is answered", || client.set("after", 1).wait().ok());
         recovered = since.elapsed();
-        // A caller that is alone with the old primary learns that its replicas are not there.
+        // A caller that is alone with the old primary learns that its replicas are unreachable.
         near.until(|key| key.is_none());
         if let Some(careless) = &mut careless {
             let mut more = 0;
@@ -88,7 +88,7 @@ fn cut(house: &House, network: &Network, client: &Client, round: usize) -> (Dura
         network.cut_off(&[]);
         let primary = house.server(new);
         for server in cut.iter().map(|&node| &house.servers[node]) {
-            // Neighbours that were not there are asked for again a little later.
+            // The kernel resolves neighbours that were unreachable again a little later.
             make_follow(server, primary);
             until("it follows the new primary", || follows(server, new).then_some(()));
         }

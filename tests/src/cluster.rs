@@ -29,7 +29,7 @@ impl Cluster {
     /// Starts a cluster in which each of so many primaries has so many replicas, with further words on each command line.
     ///
     /// # Panics
-    /// When a server does not come up, or they do not come together.
+    /// If a server does not start, or the servers do not form a cluster.
     pub fn start(kind: Kind, primaries: usize, replicas: usize, arguments: &[&str]) -> Self {
         Self::start_by(primaries, replicas, arguments, |_, words| Server::start_with(kind, words))
     }
@@ -93,10 +93,10 @@ impl Cluster {
         }
     }
 
-    /// Waits until every node that runs finds all slots served and all others well.
+    /// Waits until every running node finds all slots served and all other nodes healthy.
     ///
     /// # Panics
-    /// When that does not come about.
+    /// If that does not happen in time.
     pub fn wait_until_whole(&self) {
         for node in &self.servers {
             until("the cluster is whole", || {
@@ -116,7 +116,7 @@ impl Cluster {
             let nodes = text(&try_ask(node, &["CLUSTER", "NODES"])?).concat();
             let owners = nodes.lines().map(|line| line.split(' ').collect::<Vec<_>>());
             let owners = owners.filter(|words| words[2].contains("master") && !words[2].contains("fail"));
-            // The eighth word is the link's state, and behind it stand slots, those on their way in brackets.
+            // The eighth word is the link's state. Slots stand behind it, and those that are being moved are in brackets.
             let told = |words: Vec<&str>| {
                 let slots = words.iter().skip(8).filter(|slot| !slot.starts_with('['));
                 [words[0], words[6]].into_iter().chain(slots.copied()).collect::<Vec<_>>().join(" ")

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use sleeve_wire::frame::Scanner;
 
-/// A reply that is not here after this time is an error, in seconds: a test must end even if a server hangs.
+/// The timeout of a reply, in seconds: a test must end even if a server hangs.
 const REPLY_SECONDS_MAX: u64 = 60;
 
 /// A connection to a server under test.

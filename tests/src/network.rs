@@ -12,23 +12,23 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use crate::programs::on_path;
 
-/// Set where a test runs itself inside.
+/// The variable that is set when a test runs itself in a network of its own.
 const INSIDE: &str = "SLEEVE_PRIVATE_NETWORK";
 
-/// The bridge of those that the test itself reaches.
+/// The bridge of the nodes that the test itself reaches.
 const HUB: &str = "hub";
 
-/// The bridge of those that are cut off.
+/// The bridge of the nodes that are cut off.
 const ISLAND: &str = "island";
 
 /// The test's own address on the bridge.
 pub const HOST: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 
-/// Runs a body in a network of its own: in a process that runs this one test, which is named in full. A machine that allows no
-/// such thing is told of on standard error, and nothing is run.
+/// Runs a body in a network of its own: in a process that runs this one test, which is named in full. If the machine does not
+/// allow that, it prints so on standard error, and runs nothing.
 ///
 /// # Panics
-/// When the test fails inside.
+/// If the test fails inside.
 pub fn in_private(test: &str, body: impl FnOnce()) {
     if std::env::var_os(INSIDE).is_some() {
         return body();
@@ -50,8 +50,8 @@ pub fn in_private(test: &str, body: impl FnOnce()) {
     eprintln!("skipped {test}: {reason}");
 }
 
-/// Passes on a process's standard error until it is closed, and returns the first line there that tells of a panic, with the
-/// line behind it.
+/// Passes on a process's standard error until it is closed, and returns the first line about a panic, with the line behind
+/// it.
 fn first_panic(says: impl Read) -> String {
     let mut panic = Vec::new();
     for line in BufReader::new(says).lines() {
@@ -86,7 +86,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Its address.
+    /// Returns the address.
     pub fn host(self) -> Ipv4Addr {
         self.host
     }
@@ -109,23 +109,23 @@ struct Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        // Both fail only when it has ended already.
+        // Both calls fail only if the process has already ended.
         let _ = self.keeper.kill();
         let _ = self.keeper.wait();
     }
 }
 
-/// Nodes on a bridge.
+/// Nodes that are joined by bridges.
 #[derive(Debug)]
 pub struct Network {
     nodes: Vec<Node>,
 }
 
 impl Network {
-    /// So many nodes that reach each other and the test, which is inside.
+    /// Makes so many nodes that reach each other and the test, which runs inside.
     ///
     /// # Panics
-    /// When it is not, or the kernel has no bridges.
+    /// If the test does not run inside, or the kernel has no bridges.
     pub fn new(nodes: u8) -> Network {
         ip(&["link", "set", "lo", "up"]);
         for bridge in [HUB, ISLAND] {
@@ -159,7 +159,7 @@ fn node(number: u8) -> Node {
     keeper.args(["--net", "--", "cat"]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut keeper = keeper.spawn().expect("unshare is there");
     let mut lives = keeper.stdin.take().expect("a pipe");
-    // It answers when it is where it shall be.
+    // The keeper answers once it is in its namespace.
     lives.write_all(b".").expect("it reads");
     let mut answers = keeper.stdout.take().expect("a pipe");
     answers.read_exact(&mut [0]).expect("it answers");

@@ -35,7 +35,7 @@ impl Random {
         low.wrapping_add((self.bits() % width).cast_signed())
     }
 
-    /// True once in `times`, on average.
+    /// Returns true once in `times`, on average.
     pub fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 
-/// Listens, and connects each client to a server.
+/// A relay that listens, and connects each client to a server.
 ///
 /// The clients' bytes pass as they are. The server's bytes are passed on by the function that the relay was started with: for
 /// each connection, on a thread of its own, it gets the server's end and the client's, and both are closed behind it. Once
@@ -40,13 +40,13 @@ impl Relay {
         Relay { port }
     }
 
-    /// Its port on 127.0.0.1.
+    /// Returns the relay's port on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
     }
 }
 
-/// Bytes of the server's that wait here.
+/// The size of the buffer for bytes of the server that wait in the relay.
 const RECEIVE_BUFFER: usize = 256 * 1024;
 
 /// Accepts connections for ever; returns an error only, when the server is gone.
@@ -64,7 +64,7 @@ where
         rustix::net::sockopt::set_socket_recv_buffer_size(&server, RECEIVE_BUFFER)?;
         let (from, to) = (client.try_clone()?, server.try_clone()?);
         let (there, back) = (Arc::clone(there), Arc::clone(back));
-        // Either side may go whenever it likes.
+        // Either side may close its connection at any time.
         thread::spawn(move || {
             there(&from, &to);
             _ = to.shutdown(Shutdown::Both);

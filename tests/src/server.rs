@@ -26,7 +26,7 @@ use crate::programs::on_path;
 /// The time that a server may take to answer its first PING, in seconds. Only a broken server gets near it.
 const READY_SECONDS_MAX: u64 = 30;
 
-/// Ports lie below the range that the kernel hands to outgoing connections, so none is taken meanwhile.
+/// The range of ports: below the range that the kernel hands to outgoing connections, so that none is taken in between.
 const PORTS: std::ops::Range<u32> = 12_000..32_000;
 
 /// The program that a server runs.
@@ -107,7 +107,7 @@ impl Kind {
 pub struct Settings {
     /// Further words of the command line, such as `["--databases", "4"]`.
     pub arguments: Vec<String>,
-    /// The password that PING must be preceded by, when `arguments` demand one.
+    /// The password for the connection, if `arguments` demand one.
     pub password: Option<String>,
 }
 
@@ -124,10 +124,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server of this kind with nothing but its defaults.
+    /// Starts a server of this kind with its defaults.
     ///
     /// # Panics
-    /// When the binary is missing or does not come up, with the reason and the end of its log.
+    /// If the binary is missing or the server does not start, with the reason and the end of its log.
     pub fn start(kind: Kind) -> Server {
         Server::start_with(kind, &[])
     }
@@ -173,7 +173,8 @@ impl Server {
 
     fn launch_at(place: Option<Place>, kind: Kind, binary: &Path, settings: Settings) -> Result<Server, String> {
         let mut last = String::new();
-        // Another process may take the port between our look and the server's bind: then the next one is tried.
+        // Another process may take the port after it was found free and before the server binds it: then the next port is
+        // tried.
         for _ in 0..5 {
             let port = free_port();
             let folder = fresh_folder(kind, port).map_err(|error| format!("cannot make a folder: {error}"))?;
@@ -197,7 +198,7 @@ impl Server {
         self.kind
     }
 
-    /// Its port.
+    /// Returns the server's port.
     pub fn port(&self) -> u16 {
         self.port
     }
@@ -207,17 +208,17 @@ impl Server {
         self.place.map_or(Ipv4Addr::LOCALHOST, Place::host)
     }
 
-    /// Its address.
+    /// Returns the server's address.
     pub fn address(&self) -> SocketAddr {
         SocketAddr::from((self.host(), self.port))
     }
 
-    /// Its address as a URL of the client.
+    /// Returns the server's address as a URL of the client.
     pub fn url(&self) -> String {
         format!("redis://{}", self.address())
     }
 
-    /// Its process id.
+    /// Returns the process id.
     pub fn process_id(&self) -> u32 {
         self.child.id()
     }
@@ -244,12 +245,12 @@ impl Server {
         line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
     }
 
-    /// Its working folder, empty at start and gone after the drop.
+    /// Returns the working folder, which is empty at the start and removed with the drop.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Everything that it has printed so far.
+    /// Returns everything that the server has printed so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(log_path(&self.folder)).unwrap_or_default()
     }

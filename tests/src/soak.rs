@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-/// The variable that says how many minutes a test works, for each of the configurations that it goes through.
+/// The variable with the number of minutes that a test works, for each of the configurations that it goes through.
 pub const MINUTES: &str = "SLEEVE_SOAK_MINUTES";
 
-/// The variable that says how much a test does: commands, histories, dumps.
+/// The variable with the number of units that a test does: commands, histories, dumps.
 pub const COUNT: &str = "SLEEVE_SOAK_COUNT";
 
 /// Returns the time to work on each configuration: `short`, unless a soak asks for minutes.

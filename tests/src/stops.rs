@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Sets a flag when it is dropped, so that threads that look at it stop, also when the test has failed.
+/// Sets a flag when it is dropped, so that threads that watch the flag stop, even if the test has failed.
 #[derive(Debug)]
 pub struct Stops<'s>(pub &'s AtomicBool);
 

@@ -10,7 +10,7 @@ use std::net::{SocketAddr, SocketAddrV4, TcpStream};
 use rustix::fd::OwnedFd;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, netlink, recv, send, socket};
 
-/// The message that asks for, and answers with, one socket (`SOCK_DIAG_BY_FAMILY`).
+/// The type of the message that asks about one socket, and of its answer (`SOCK_DIAG_BY_FAMILY`).
 const BY_FAMILY: u16 = 20;
 
 /// The offset of the receive queue's length in the answer: after the two headers and the socket's ends.
@@ -59,7 +59,7 @@ pub fn ends(stream: &TcpStream) -> io::Result<(SocketAddrV4, SocketAddrV4)> {
     }
 }
 
-/// `nlmsghdr` and `inet_diag_req_v2` for the TCP socket with these ends, in any state.
+/// Returns the request, `nlmsghdr` and `inet_diag_req_v2`, for the TCP socket with these ends, in any state.
 fn question(local: SocketAddrV4, remote: SocketAddrV4) -> Vec<u8> {
     const INET: u8 = 2;
     const TCP: u8 = 6;
@@ -72,7 +72,7 @@ fn question(local: SocketAddrV4, remote: SocketAddrV4) -> Vec<u8> {
         body.extend(address.ip().octets());
         body.extend([0; 12]);
     }
-    // Any interface, and no cookie from an earlier answer.
+    // The request is for any interface, and without a cookie from an earlier answer.
     body.extend([0; 4]);
     body.extend([0xff; 8]);
     let length = u32::try_from(16 + body.len()).unwrap_or_default();

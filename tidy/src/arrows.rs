@@ -10,7 +10,7 @@ use crate::source::{Tree, Unit, is_test_only};
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 
-/// Files that use each other.
+/// A set of files that use each other.
 pub struct Circle {
     /// The files' names, joined, for the ratchet.
     pub name: String,
@@ -25,7 +25,7 @@ pub fn circles(tree: &Tree) -> Vec<Circle> {
     tree.units.iter().flat_map(|unit| circles_of(&arrows_of(tree, unit))).collect()
 }
 
-/// From a file to each file that it uses, with one path that shows it.
+/// The files that each file uses, with one path that shows it.
 pub type Arrows = BTreeMap<String, BTreeMap<String, String>>;
 
 /// Returns the arrows between the files of one library or program.
@@ -59,7 +59,7 @@ struct Paths {
     module: Vec<String>,
     /// The path from which each imported name comes.
     imports: BTreeMap<String, Vec<String>>,
-    /// `pub use`: the name (`*` for everything) and where it comes from.
+    /// The `pub use` items: the name (`*` for everything) and the path of its origin.
     handed_on: Vec<(String, Vec<String>)>,
     /// Paths with the module that they are written in.
     written: Vec<(Vec<String>, Vec<String>)>,
@@ -119,7 +119,7 @@ impl Paths {
         self.written.push((self.module.clone(), path));
     }
 
-    /// Paths inside a macro's tokens: `crate::a::b`, `self::a`, `super::a`.
+    /// Adds the paths inside a macro's tokens: `crate::a::b`, `self::a`, `super::a`.
     fn add_tokens(&mut self, tokens: TokenStream) {
         let mut path: Vec<String> = Vec::new();
         let mut colons = 0;

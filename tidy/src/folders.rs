@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::arrows::{Arrows, Circle, arrows_of, circles_of};
 use crate::source::Tree;
 
-/// Returns the circles between the entries of every folder. A circle of files is reported as such and not once more here.
+/// Returns the circles between the entries of every folder. A circle of files is reported as such and not here again.
 pub fn circles(tree: &Tree) -> Vec<Circle> {
     let mut circles = Vec::new();
     for unit in &tree.units {
@@ -19,8 +19,8 @@ pub fn circles(tree: &Tree) -> Vec<Circle> {
     circles
 }
 
-/// Returns how many entries each folder of a crate's sources has, the file that is the folder's own first page (`lib.rs`,
-/// `mod.rs`) aside.
+/// Returns the number of entries of each folder of a crate's sources, without the file that is the folder's own first page
+/// (`lib.rs`, `mod.rs`).
 pub fn pages(tree: &Tree) -> Vec<(String, usize)> {
     let mut entries: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for source in tree.sources.iter().filter(|source| source.path.contains("/src/") && !source.is_test_module()) {
@@ -40,7 +40,7 @@ fn is_folder(tree: &Tree) -> impl Fn(&str) -> bool {
     |entry| tree.sources.iter().any(|source| source.path.strip_prefix(entry).is_some_and(|rest| rest.starts_with('/')))
 }
 
-/// For each folder the arrows between its entries.
+/// Returns for each folder the arrows between its entries.
 pub fn lifted(arrows: &Arrows) -> BTreeMap<String, Arrows> {
     let mut by_folder: BTreeMap<String, Arrows> = BTreeMap::new();
     for (file, targets) in arrows {

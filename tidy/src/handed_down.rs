@@ -11,7 +11,7 @@ use crate::source::{Source, Tree, is_test_only};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
-/// The session, the rooms below it, and the pipe.
+/// The files that the rule is about: the session, the rooms below it, and the pipe.
 const ROOMS: &[&str] = &[
     "crates/client/src/pipe/",
     "crates/server/src/acl/",
@@ -28,16 +28,16 @@ const ROOMS: &[&str] = &[
     "crates/disk/src/",
 ];
 
-/// Why a file that writes to the disk may ask.
+/// The reason why a file that writes to the disk may ask.
 const OF_THE_DISK: &str = "threads that wait for the disk have the machine's clock, as workers have";
 
-/// Why the session in a caller's own thread may.
+/// The reason why the session in a caller's own thread may ask.
 const OF_A_CALLER: &str = "a session in its caller's thread has no worker that could hand the time down";
 
-/// Why a file that waits for replicas may.
+/// The reason why a file that waits for replicas may ask.
 const OF_REPLICAS: &str = "a thread waits for replicas, which have their own time";
 
-/// The allowed calls, where they are allowed, and why.
+/// The allowed calls, with their files and reasons.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
     (
         "crates/server/src/engine/origin.rs",
@@ -153,7 +153,7 @@ fn places(file: &syn::File) -> Vec<(usize, String)> {
     finder.found
 }
 
-/// The names of the fields that are hash tables of std, with an order that is drawn by chance in each process.
+/// The names of the fields that are hash tables of std, with an order that is random in each process.
 #[derive(Default)]
 struct HashTables(BTreeSet<String>);
 
@@ -188,7 +188,7 @@ impl Finder {
         self.found.push((spanned.span().start().line, what));
     }
 
-    /// The names that a `use` brings in, with all that stands before each.
+    /// Visits the names that a `use` brings in, with the path before each.
     fn visit_imported(&mut self, tree: &syn::UseTree, before: &[String]) {
         let mut ends = |name: &syn::Ident| {
             if let Some(what) = asked(&[before, &[name.to_string()]].concat()) {
@@ -225,7 +225,7 @@ fn asked(path: &[String]) -> Option<&'static str> {
     }
 }
 
-/// Methods that go through a table in its own order.
+/// Methods that walk over a table in its own order.
 const WALKS: &[&str] =
     &["drain", "into_iter", "into_keys", "into_values", "iter", "iter_mut", "keys", "retain", "values", "values_mut"];
 

@@ -29,10 +29,11 @@ const FUNCTION_LINES_MAX: usize = 70;
 /// The number of entries that a reader takes in at a glance.
 const PAGE_ENTRIES_MAX: usize = 16;
 
-/// Columns of a line of a comment, which rustfmt leaves as it is. A row of a table cannot be parted, and may have more.
+/// The most columns of a comment line, which rustfmt does not wrap. A row of a table cannot be parted, and may have more.
 const COMMENT_COLUMNS_MAX: usize = 130;
 
-/// Folders that may have more: their entries are alike, so that a reader looks one up by its name instead of reading all.
+/// Folders that may have more entries: the entries are alike, so that a reader looks one up by its name instead of reading
+/// all.
 const FAMILIES: &[&str] = &[
     // The command table, one file a group of commands.
     "crates/wire/src/commands",
@@ -40,10 +41,10 @@ const FAMILIES: &[&str] = &[
     "crates/server/src/commands",
 ];
 
-/// Files that are one table each: rows that a reader looks up, not code that he reads from top to bottom.
+/// Files that are one table each: rows that a reader looks up, not code that is read from top to bottom.
 const TABLES: &[&str] = &["crates/wire/src/commands/", "crates/server/src/config/table.rs"];
 
-/// Files that need more than the limit for their one idea: which, how many lines they may have, and why they are not parted.
+/// Files that need more lines than the limit for their one idea: the file, its limit, and the reason why it is not parted.
 const LONG_FILES: &[(&str, usize, &str)] = &[(
     "crates/client/src/pipe/slot.rs",
     620,
@@ -244,7 +245,7 @@ fn foreign_bytes_never_panic(tree: &Tree) -> Vec<String> {
     ratchet.breaches()
 }
 
-/// Reads lines, because several of those enums are written by macros.
+/// Checks lines instead of the parsed code, because several of those enums are written by macros.
 fn published_enums_may_grow(tree: &Tree) -> Vec<String> {
     let mut breaches = Vec::new();
     let is_published = |path: &str| PUBLISHED.iter().any(|place| path.starts_with(place));
@@ -297,7 +298,7 @@ fn comments_fit_beside_code(tree: &Tree) -> Vec<String> {
 }
 
 fn nothing_is_left_undone(_: &Tree) -> Vec<String> {
-    // Put together here, so that this file does not break its own rule.
+    // The words are put together here, so that this file does not break its own rule.
     let words = [
         concat!("to", "do!("),
         concat!("unimple", "mented!("),
@@ -305,7 +306,7 @@ fn nothing_is_left_undone(_: &Tree) -> Vec<String> {
         concat!("allow(dead", "_code)"),
         concat!("TO", "DO"),
         concat!("FIX", "ME"),
-        // At the beginning of a sentence and within one.
+        // The words at the beginning of a sentence and within one.
         concat!("ee the file", "'s head"),
     ];
     lines_with(&words, |path| path.ends_with(".rs"))

@@ -52,7 +52,7 @@ fn upward(rows: &[String], folder: &str, arrows: &Arrows) -> Vec<String> {
     breaches
 }
 
-/// Returns the modules directly below a crate's first page that have files of their own and are not for tests only.
+/// Returns the modules directly below a crate's first page that have files of their own and are not only for tests.
 fn rooms(tree: &Tree, unit: &Unit, page: &str) -> Vec<String> {
     let is_room = |path: &[String], file: &str| {
         path.len() == 1 && file != page && tree.source(file).is_some_and(|source| !source.is_test_module())

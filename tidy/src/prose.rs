@@ -8,7 +8,7 @@ use crate::ratchet::Ratchet;
 use crate::source::{self, Tree};
 use syn::visit::{self, Visit};
 
-/// Words that take the place of a noun.
+/// Words that stand in the place of a noun.
 const DIALECT: &[&str] = &["what", "who", "whoever", "whose", "whom", "nobody", "somebody", "anybody", "whatever"];
 
 /// Words with which no doc comment begins.
@@ -16,7 +16,7 @@ const OPENINGS: &[&str] = &[
     "What", "Who", "Whoever", "Whose", "Has", "Have", "Had", "Those", "No", "Nothing", "Nobody", "Somebody", "The same",
 ];
 
-/// Words of comment for which one dialect word is allowed.
+/// The number of words of comment for which one dialect word is allowed.
 const COMMENT_WORDS_PER_DIALECT_WORD: usize = 200;
 const DOCUMENT_WORDS_PER_DIALECT_WORD: usize = 250;
 

@@ -116,7 +116,7 @@ fn production(tree: &Tree) -> Vec<(&Source, Types)> {
     files
 }
 
-/// For each type (`file that defines it#name`) the files with its inherent methods.
+/// Returns for each type (`file that defines it#name`) the files with its inherent methods.
 fn homes(tree: &Tree) -> BTreeMap<String, BTreeSet<String>> {
     let files = production(tree);
     let mut owners: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();

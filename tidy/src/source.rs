@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Folders that hold no source of ours.
+/// Folders that hold no source of this project.
 const SKIPPED: &[&str] = &["target", ".git", ".peers", "corpus", "artifacts", "node_modules", "seeds"];
 
 /// The endings of the files that the rule about paths of one machine reads.
@@ -17,11 +17,11 @@ const TEXT_ENDINGS: &[&str] =
 
 /// A Rust file.
 pub struct Source {
-    /// From the workspace's root, with `/`.
+    /// The path from the workspace's root, with `/`.
     pub path: String,
-    /// As it lies there.
+    /// The text of the file.
     pub text: String,
-    /// As parsed.
+    /// The parsed file.
     pub syntax: syn::File,
     test_module: OnceCell<bool>,
 }
@@ -36,7 +36,7 @@ impl Source {
 /// A library or program: its modules by path, each with the file that holds it.
 #[derive(Default)]
 pub struct Unit {
-    /// `[]` is the root; a module written inline has its parent's file.
+    /// The file of each module, by the module's path; `[]` is the root. A module written inline has its parent's file.
     pub modules: BTreeMap<Vec<String>, String>,
 }
 
@@ -106,7 +106,7 @@ pub fn parsed((path, text): (String, String)) -> Source {
     Source { path, text, syntax, test_module: OnceCell::new() }
 }
 
-/// A `mod` as it is written; an inline one has no candidates.
+/// A `mod` item as it is written; an inline one has no candidate files.
 struct Declared {
     module: Vec<String>,
     candidates: Vec<String>,

@@ -6,7 +6,7 @@ use sleeve_disk::aof::{AofWriter, BaseWriter, Folder, NewBase, Options};
 use sleeve_disk::disk::{Disk, Open};
 use sleeve_disk::format::manifest::Format;
 
-/// Returns a base of these requests, a block each, in a file beside the log.
+/// Writes a base of these requests, a block each, into a file beside the AOF.
 pub fn write_base(disk: &dyn Disk, options: &Options, stands_for: u64, requests: &[Vec<u8>]) -> io::Result<NewBase> {
     let mut bytes = Vec::new();
     let mut base = BaseWriter::begin(options, stands_for, &mut bytes);
@@ -21,7 +21,7 @@ pub fn write_base(disk: &dyn Disk, options: &Options, stands_for: u64, requests:
     Ok(NewBase { file: path, format: Format::Aof, stands_for })
 }
 
-/// Returns a log with this base, where there was none: begun as a server begins it.
+/// Begins an AOF with this base in an empty folder, as a server does.
 pub fn create(folder: Folder, base: NewBase) -> io::Result<AofWriter> {
     let mut log = folder.wait(base.stands_for)?;
     let rewritten = log.rewrite(base, 0)?.run()?;

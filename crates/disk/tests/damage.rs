@@ -39,7 +39,7 @@ fn begin() -> (MemoryDisk, AofWriter) {
     (disk, log)
 }
 
-/// Returns a base and two increments of two blocks each; the first increment was synced when the second was written.
+/// Writes a base and two increments of two blocks each; the first increment was synced when the second was written.
 pub fn write() -> MemoryDisk {
     let (disk, mut log) = begin();
     append(&mut log, &[&["SET", "k", "1"]], 1_700_000_000);
@@ -97,7 +97,8 @@ fn every_bit_that_is_turned_is_refused_or_told() {
                 let Ok(read) = read(&disk, load_truncated) else { continue };
                 let place = format!("{} byte {} bit {}", path.display(), bit / 8, bit % 8);
                 assert!(read.is_told && whole.keys.starts_with(&read.keys), "{place}: {read:?}");
-                // Whole as it is, the log was cut off by no crash; of a manifest a line can become one that tells of it.
+                // If the AOF was whole, no crash has cut it off, so none may be reported as cut; only a changed manifest can
+                // have a line that says so.
                 let is_manifest = path.extension().is_some_and(|end| end == "manifest");
                 let is_salt = bytes[..bit / 8].iter().all(|&byte| byte != b'\n');
                 assert!(is_manifest || is_salt, "{place} is cut off: {read:?}");
@@ -116,7 +117,7 @@ fn several_changed_bytes_of_the_last_block_are_refused() {
     assert!(bytes.len() < 512, "all blocks are in one sector");
     let line = memchr::memmem::rfind(&bytes, b"#SLV:B").expect("the last block");
     for length in 2..40 {
-        // Of the line's front enough has to be left to know it for one.
+        // Enough of the line's front has to be left to recognize it.
         for start in line + 6..bytes.len() - length {
             let mut changed = bytes.clone();
             for (index, byte) in changed[start..start + length].iter_mut().enumerate() {
@@ -149,7 +150,7 @@ fn sectors_that_a_crash_took_are_cut_off() {
             }
         }
     }
-    // Only the front of the write is there, with zeros behind. (One byte that is another is a change.)
+    // Only the front of the write is there, with zeros behind it. (A single different byte would count as a change.)
     for length in line..bytes.len() - 1 {
         let mut torn = bytes.clone();
         torn[length..].fill(0);
@@ -246,7 +247,7 @@ fn blocks_that_users_imitate_are_words_like_others() {
         String::from_utf8(read_small(&disk, Path::new(FILES[1]), 1 << 20).expect("it is there")).expect("text");
     append(&mut log, &[&["SET", "k", &imitation]], 0);
     drop(log);
-    // The line in front of the block that holds the imitation was not written: its content claims nothing.
+    // The line in front of the block with the imitation was not written: the block's content then proves nothing.
     let bytes = read_small(&disk, Path::new(FILES[1]), 1 << 20).expect("it is there");
     let mut damaged = bytes.clone();
     let line = bytes[imitation.len()..].iter().position(|&byte| byte == b'\n').expect("the line ends");
@@ -259,7 +260,7 @@ fn blocks_that_users_imitate_are_words_like_others() {
     assert_eq!((whole.keys.len(), whole.is_told), (3, false));
 }
 
-/// Redis makes empty files where there is nothing to write.
+/// Checks an AOF that goes on behind empty files, which Redis makes when there is nothing to write.
 #[test]
 fn a_log_that_goes_on_behind_empty_files_of_another_server_is_read_again() {
     let base = b"file a.aof.1.base.aof seq 1 type b\n".as_slice();
@@ -287,7 +288,8 @@ fn a_log_that_goes_on_behind_empty_files_of_another_server_is_read_again() {
     }
 }
 
-/// A line that leads back to itself where lengths are added without looking: a search for blocks would never end.
+/// Checks a line with a length that leads back to the line itself if lengths are added without a check: a search for blocks
+/// would never end.
 #[test]
 fn a_block_whose_length_leads_back_to_its_line_is_none() {
     let (mut content, salt) = (Vec::new(), Salt(5));

@@ -17,7 +17,7 @@ use crate::base::{self, create};
 
 const PEERS: [Kind; 3] = [Kind::Redis, Kind::Redis8, Kind::Valkey];
 
-/// A folder of its own, which goes with it.
+/// A folder of the test's own, which is removed with the value.
 pub struct Scratch(pub PathBuf);
 
 impl Scratch {
@@ -65,7 +65,7 @@ pub fn append(log: &mut AofWriter, requests: &[&[&str]], now: i64) {
     let bytes: Vec<Vec<u8>> = requests.iter().map(|words| request(words)).collect();
     let slices: Vec<IoSlice<'_>> = bytes.iter().map(|bytes| IoSlice::new(bytes)).collect();
     let length: usize = bytes.iter().map(Vec::len).sum();
-    // Something that is not logged stands behind each.
+    // Behind each block the journal has bytes that are not logged.
     log.append(log.end() + length as u64, &slices, now).expect("it is appended");
     log.append(log.end() + 14, &[], now).expect("nothing is appended");
 }
@@ -101,8 +101,8 @@ fn write_log(options: &Options, rewrites: bool) {
     log.close().expect("it is closed");
 }
 
-/// Opens an AOF that no process uses any more. A test beside this one that starts a program may have its lock for a moment,
-/// in the child that is not that program yet.
+/// Opens an AOF that no process uses any more. Another test that starts a program may hold the lock for a moment, in the
+/// forked child that has not yet become that program.
 pub fn open_again(options: Options, process: u32) -> Folder {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
@@ -113,7 +113,7 @@ pub fn open_again(options: Options, process: u32) -> Folder {
     }
 }
 
-/// Everything that a log holds, a line for each request; `RDB` for a snapshot.
+/// Returns everything that an AOF holds, a line for each request; `RDB` for a snapshot.
 pub fn read(options: &Options) -> (Vec<String>, Folder, Outcome) {
     let folder = open_again(options.clone(), 1);
     let mut replay = folder.replay(replay::Options { load_truncated: true, read_until: None });
@@ -176,7 +176,8 @@ fn redis_and_sleeve_load_and_continue_each_others_aof() {
         assert_eq!(lines[..3], ["SELECT 0", "SET base b", third], "{kind:?}");
         assert_eq!(lines[lines.len() - 2..], ["SELECT 3", "SET theirs 1"], "{lines:?}");
         assert!(outcome.cut.is_none() && outcome.told.is_empty(), "{outcome:?}");
-        // And once more behind theirs, with a line of ours in the middle of their file.
+        // The AOF goes on once more behind the other server's requests, with a line of Sleeve's in the middle of that
+        // server's file.
         let mut log = folder.resume(outcome).expect("it goes on");
         append(&mut log, &[&["SELECT", "0"], &["SET", "again", "2"]], 1_700_000_003);
         drop(log);
@@ -206,7 +207,7 @@ fn an_aof_that_redis_wrote_and_rewrote_is_continued() {
         assert!(ask(&mut connection, &["EXEC"]).starts_with("*2"));
         drop(server);
         let (mut lines, folder, outcome) = read(&options);
-        // Where the SELECT stands, servers differ.
+        // Servers place the SELECT differently.
         lines.retain(|line| line != "SELECT 0");
         assert_eq!(lines, ["RDB", "MULTI", "SET a 1", "SET b 1", "EXEC"], "{kind:?}");
         assert!(outcome.cut.is_none() && outcome.told.is_empty(), "{outcome:?}");

@@ -28,8 +28,8 @@ fn read(disk: &CrashingDisk) -> Result<Vec<String>, String> {
     }
 }
 
-/// Runs an operation on a disk, with the power going at each of its calls, before and after; `check` sees the remains of
-/// each.
+/// Runs an operation on a disk once for each of its calls, with a power cut before or after that call; `check` sees the
+/// remains of each.
 fn interrupt(
     prepare: impl Fn() -> CrashingDisk,
     act: impl Fn(&CrashingDisk) -> io::Result<()>,
@@ -43,7 +43,7 @@ fn interrupt(
         [Side::Before, Side::After].into_iter().flat_map(move |side| (0..8).map(move |seed| (call, side, seed)))
     }) {
         let disk = prepare().survivors(0, Plan { cut: Some((call, side)), ..Plan::default() });
-        // Whether it notices is its own affair.
+        // The operation may or may not notice the cut.
         let _ = act(&disk);
         assert!(disk.is_cut(), "call {call} of {calls}");
         let survivor = disk.survivors(seed, Plan::default());
@@ -51,7 +51,7 @@ fn interrupt(
     }
 }
 
-/// Returns a log with two increments, all of it durable.
+/// Writes an AOF with two increments, all of it durable.
 fn written() -> CrashingDisk {
     let (disk, mut log) = begin();
     append(&mut log, &[&["SET", "a", "1"]], 0);
@@ -111,7 +111,7 @@ fn a_log_that_is_being_mended_can_be_mended_again() {
         let disk: Arc<dyn Disk> = Arc::new(disk.clone());
         aof::repair(&disk, Path::new("logs"), Some(&options()), &manifest, &cut).map(|_| ())
     };
-    // In the first increment, so that the second goes with it.
+    // The damage is in the first increment, so that the second goes with it.
     let damaged = || {
         let disk = written();
         let path = Path::new("logs/a.aof.1.incr.aof");

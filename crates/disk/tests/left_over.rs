@@ -31,7 +31,7 @@ fn nameless(disk: &CrashingDisk) -> Vec<String> {
 fn an_increment_that_is_not_switched_to_goes_with_the_history() {
     let (disk, mut log) = begin();
     append(&mut log, &[&["SET", "k", "1"]], 0);
-    // One is given up; the other is refused, because the log has been switched meanwhile.
+    // One increment is given up; the other is refused, because the AOF has been switched in between.
     let rotated = log.rotation().run().expect("an increment");
     log.discard(rotated);
     let stale = log.rotation().run().expect("an increment");
@@ -53,7 +53,7 @@ fn an_increment_that_is_not_switched_to_goes_with_the_history() {
 
 #[test]
 fn a_first_base_that_is_not_put_in_its_place_leaves_no_file() {
-    // Two names, the folder, and then the manifest: created, written, synced and renamed.
+    // The calls are two names, the folder, and then the manifest: created, written, synced and renamed.
     for skipped in 0..7 {
         let (disk, log) = begin();
         drop(log);
@@ -85,12 +85,12 @@ fn a_start_removes_what_was_never_finished_and_nothing_else() {
         ("temp-rewriteaof-bg-a.aof.123.aof", b"*1"),
     ];
     let stays: [(&str, &[u8]); 14] = [
-        // Data that were written may be wanted.
+        // Data that were written may be needed.
         ("a.aof.7.incr.aof", &used),
         ("a.aof.2.base.aof", b"*1"),
         ("temp-a.aof.incr", &used),
         ("a.aof.1.incr.aof.backup", b""),
-        // Not ours: an AOF of another name, another server, and an unknown file.
+        // These files belong to others: an AOF of another name, another server, and an unknown file.
         ("b.aof.9.incr.aof", b""),
         ("a.aof.b.9.incr.aof", b""),
         ("a.aof.-9.incr.aof", b""),

@@ -26,7 +26,7 @@ fn rename(disk: &MemoryDisk, from: &str, to: &str) {
     disk.rename(Path::new(from), Path::new(to)).expect("it is there");
 }
 
-/// The manifest without the lines that have this in them.
+/// Removes the lines of the manifest that contain this word.
 fn without(disk: &MemoryDisk, word: &str) {
     let text = String::from_utf8(bytes(disk, MANIFEST)).expect("text");
     let kept: String = text.split_inclusive('\n').filter(|line| !line.contains(word)).collect();
@@ -131,7 +131,7 @@ fn what_is_missing_or_not_named_is_refused_with_its_name_and_a_remedy() {
     }
 }
 
-/// The lines that the error gives are those of a manifest with which the log is read.
+/// Checks that the lines in the error make a manifest with which the AOF can be read.
 #[test]
 fn the_lines_of_a_missing_manifest_bring_the_log_back() {
     let disk = write();
@@ -144,7 +144,7 @@ fn the_lines_of_a_missing_manifest_bring_the_log_back() {
     assert_eq!(read(&disk, false).expect("nothing is wrong").keys, whole);
 }
 
-/// A log goes on with names that nothing has.
+/// Checks that an AOF goes on with new names only.
 #[test]
 fn no_file_that_is_there_is_written_over() {
     let disk = write();

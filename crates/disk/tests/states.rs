@@ -66,7 +66,7 @@ fn manifest(disk: &CrashingDisk) -> Manifest {
 
 #[test]
 fn an_append_that_fails_leaves_nothing_and_can_be_repeated() {
-    // The disk is full; it is full and the file cannot be cut either; both fail once more.
+    // The cases: the disk is full; it is full and the file cannot be cut either; both fail once more.
     let faults: [&[Fault]; 3] = [
         &[Fault::Full(17)],
         &[Fault::Full(17), Fault::Broken],
@@ -142,7 +142,7 @@ fn a_sync_that_runs_well_beside_one_that_fails_makes_nothing_durable() {
     let (synced, jobs) = (log.synced_end(), [(); 2].map(|()| log.sync_job().expect("there is something")));
     fail(&disk, 0, &[Fault::Broken]);
     let error = jobs[0].run().expect_err("the disk is broken");
-    // The disk has reported already which bytes it could not write.
+    // The disk has already reported, to the other job, which bytes it could not write.
     jobs[1].run().expect("nothing is left to be told");
     log.sync_failed(&error);
     log.synced(&jobs[1]);
@@ -155,7 +155,7 @@ fn healings_that_fail_leave_no_heap_of_files_behind() {
         let names = disk.list(Path::new("logs")).expect("the folder");
         names.iter().filter(|name| name.ends_with(".incr.aof")).count()
     };
-    // Each of the calls of an attempt fails, the folder's sync behind the new manifest among them.
+    // Each call of an attempt fails in turn, and so does the folder's sync behind the new manifest.
     for skipped in 0..10 {
         let (disk, mut log) = begin();
         append(&mut log, &[&["SELECT", "3"], &["SET", "k", "1"]], 0);
@@ -199,7 +199,7 @@ fn a_cut_that_failed_is_remembered_over_the_next_healing() {
         let mut healing = log.healing().expect("it is hurt");
         healing.append(end, &[IoSlice::new(&bytes)]).expect("it is appended");
         if let Some(skipped) = skipped {
-            // Behind the sync of the new file, and the two calls that put the manifest in its place, the old file is cut.
+            // After the sync of the new file, and the two calls that put the manifest in its place, the old file is cut.
             fail(&disk, skipped, &[Fault::Broken]);
         }
         log.healed(healing.run().expect("what cannot be cut now is later"));
@@ -279,7 +279,7 @@ fn a_rewrite_that_fails_leaves_the_log_as_it_was() {
 fn jobs_that_would_undo_each_other_are_refused() {
     let (disk, mut log) = begin();
     append(&mut log, &[&["SET", "k", "1"]], 0);
-    // Two at once.
+    // Two jobs are taken at once.
     let first = log.rotation();
     assert!(log.rotation().run().is_err());
     let stale = first.run().expect("an increment");
@@ -294,7 +294,7 @@ fn jobs_that_would_undo_each_other_are_refused() {
     healing.append(log.end(), &[IoSlice::new(&words(&["SET", "k", "1"]))]).expect("it is written");
     log.healed(healing.run().expect("it is healed"));
     assert!(log.switch(stale).is_err(), "it knows nothing of what was healed");
-    // A rewrite with a result that was not given back to the AOF.
+    // The result of a rewrite was not given back to the AOF.
     let rotated = log.rotation().run().expect("an increment");
     let stands_for = log.end();
     let since = log.switch(rotated).expect("it is switched to");
@@ -321,7 +321,7 @@ fn a_log_that_is_healed_where_its_base_stands_is_read() {
     let since = log.switch(rotated).expect("it is switched to");
     fail(&disk, 0, &[Fault::Broken]);
     log.sync_failed(&job.run().expect_err("the disk is broken"));
-    // The base is durable, so that nothing is left to be written once more but the selected database.
+    // The base is durable, so only the selected database has to be written once more.
     let base = base(&disk, stands_for, "new").expect("a base");
     let rewritten = log.rewrite(base, since).and_then(|rewrite| rewrite.run()).expect("a rewrite");
     log.rewritten(rewritten);

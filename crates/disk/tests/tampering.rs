@@ -29,7 +29,7 @@ impl Place {
         open_again(self.options(), process)
     }
 
-    /// Returns a log with a base and something in its increment.
+    /// Begins an AOF with a base and a request in its increment.
     fn begin(&self) -> AofWriter {
         let folder = self.open(1);
         let base = write_base(&RealDisk, &self.options(), 0, &[words(&["SET", "base", "0"])]).expect("a base");

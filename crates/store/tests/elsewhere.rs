@@ -2,8 +2,8 @@
 
 use sleeve_store::{Find, Previous, ShardSet, Store};
 
-/// Takes the value of a key, or copies it, and puts it under another; returns the value that was there before, or None where
-/// there is no value to put.
+/// Takes the value of a key, or copies it, and puts it under another key. Returns the value that the other key had; none if
+/// the first key does not exist.
 pub fn put_elsewhere(
     store: &Store,
     (db, name): (usize, &[u8]),

@@ -23,7 +23,7 @@ impl Random {
         if self.below(2) == 0 { End::Front } else { End::Back }
     }
 
-    /// Few different values, so that they are found again, and now and then a long one.
+    /// Returns one of few different values, so that they are found again, and now and then a long one.
     fn value(&mut self) -> Vec<u8> {
         match self.below(12) {
             0..=4 => self.below(6).to_string().into_bytes(),

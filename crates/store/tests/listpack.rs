@@ -113,7 +113,7 @@ fn step<W: Ways>(random: &mut Random, pack: &mut Pack<W>, twin: &mut Vec<Vec<u8>
     }
 }
 
-/// Random steps, with `more` after each.
+/// Takes random steps, with `more` after each.
 fn walk<W: Ways>(more: impl Fn(&mut Random, &mut Pack<W>, &mut Vec<Vec<u8>>)) {
     for seed in 0..ROUNDS as u64 {
         println!("seed {seed}");
@@ -186,7 +186,7 @@ fn elements_are_found_where_they_are() {
 
 #[test]
 fn the_bytes_are_those_of_redis() {
-    // Cut out of the reply to `DUMP` of Redis 7.0 for a list of these elements.
+    // The bytes are from the reply to `DUMP` of Redis 7.0 for a list of these elements.
     let elements = ["1", "-1", "127", "128", "4095", "-4096", "4096", "-40000", "8388607", "-8388609", "a", ""];
     let pack: Pack = elements.iter().map(|element| element.as_bytes()).collect();
     let redis = [

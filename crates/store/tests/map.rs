@@ -163,7 +163,7 @@ fn a_hash_is_what_its_plain_twin_is() {
             }));
             assert!(result.is_ok(), "round {round}, step {at}");
         }
-        // Everything that expires is gone after enough small slices.
+        // After enough small slices all expired fields are removed.
         now_ms += 1_000;
         for _ in 0..2_000 {
             map.expire(now_ms, 3, |_| ());

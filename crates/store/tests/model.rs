@@ -310,7 +310,7 @@ impl Model {
         self.find(db, key);
     }
 
-    /// RENAME, MOVE and COPY.
+    /// Does RENAME, MOVE or COPY.
     fn rename(&mut self, db: usize, key: &[u8]) {
         let (to_db, to_key) = self.key();
         if (db, key) == (to_db, &to_key[..]) {
@@ -359,7 +359,7 @@ impl Model {
         }
     }
 
-    /// Everything there is, seen by every walk, equals the twin.
+    /// Checks that all data, as each walk shows it, equals the twin's.
     fn check(&mut self) {
         for db in 0..DATABASES {
             let twin = &self.twin[db];

@@ -75,8 +75,8 @@ fn compare(set: SortedSetRef<'_>, twin: &Twin, random: &mut Random) {
     assert_eq!(walked, sorted);
 }
 
-/// Returns how many names Redis finds between two in a packed set, at any scores: it walks from one end to the first within
-/// the range's nearer bound, and on to the first beyond the other.
+/// Returns the number of names that Redis finds between two in a packed set, at any scores: it walks from one end to the
+/// first name within the range's nearer bound, and on to the first name beyond the other bound.
 fn walk_names(sorted: &[(Vec<u8>, f64)], least: &[u8], most: &[u8], is_reverse: bool) -> usize {
     let (first, last) = (&sorted[0].0[..], &sorted[sorted.len() - 1].0[..]);
     if least >= most || last < least || first >= most {

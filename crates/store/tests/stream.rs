@@ -4,7 +4,7 @@ use sleeve_store::{BlockLimits, Collection, Digits, HashKey, Keep, Pending, Stre
 
 const LIMITS: BlockLimits = BlockLimits { bytes_max: 400, entries_max: 7 };
 
-/// A generator that needs nothing (xorshift64*).
+/// A random generator without dependencies (xorshift64*).
 struct Random(u64);
 
 impl Random {

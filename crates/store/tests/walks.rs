@@ -21,7 +21,7 @@ fn remove(store: &Store, key: &str) -> bool {
     store.lock_of(named.hash).remove(0, named).is_some()
 }
 
-/// Keys that stay are shown exactly once while others come and go by the thousand between the steps.
+/// Checks that keys that stay are shown exactly once while thousands of others are added and removed between the steps.
 fn scan_meets_what_stays(shards: usize, stay: usize, others: usize, count: usize) {
     let store = store(shards);
     (0..stay).for_each(|number| set(&store, &format!("stay:{number}"), Deadline::Clear));
@@ -32,7 +32,7 @@ fn scan_meets_what_stays(shards: usize, stay: usize, others: usize, count: usize
         if cursor == 0 {
             break;
         }
-        // Two steps of growth, two of shrinking, so that segments split and merge in the middle of the walk.
+        // There are two steps of growth and two of shrinking, so that segments split and merge in the middle of the walk.
         for number in 0..others {
             let key = format!("other:{number}");
             if steps % 4 < 2 { set(&store, &key, Deadline::Clear) } else { _ = remove(&store, &key) }
@@ -134,7 +134,7 @@ fn active_expiry_removes_all_that_has_expired_and_nothing_else() {
     assert_eq!((report.buckets, report.wrapped), (0, true));
 }
 
-/// Threads move a fixed amount between counters under the locks of both, while others look at the whole.
+/// Checks threads that move a fixed amount between counters under the locks of both, while others look at the whole.
 #[test]
 fn locks_of_many_threads_keep_the_sum() {
     let store = store(8);

@@ -175,10 +175,10 @@ fn what_calls_become_says_the_same_of_more() {
     for row in commands::all() {
         let Some(merge) = row.sharing.merge else { continue };
         let into = merge.into.row();
-        // A user that may send the one may send the other, as far as the table says; a write stays a write.
+        // A user that may send the one command may send the other, as far as the table says; a write stays a write.
         assert_eq!(into.flags.contains(Flags::WRITE), row.flags.contains(Flags::WRITE), "{}", row.name);
         assert_eq!(into.group, row.group, "{}", row.name);
-        // Each call names keys at the same places as all of them, so that nothing else is touched.
+        // Each call names keys at the same places as the merged call, so that no other key is touched.
         assert_eq!(
             row.keys.lone.is_some(),
             merge.shape.shares_key() || row.arity == 2 || row.name == "set",

@@ -30,7 +30,7 @@ fn understand(bytes: &[u8], cuts: impl IntoIterator<Item = usize>, limits: &Limi
     (requests, None)
 }
 
-/// The naive twin: reads everything anew, straight down the rules, and gives up at the first incomplete request.
+/// Parses as a naive twin: reads everything anew, straight down the rules, and gives up at the first incomplete request.
 fn naive(mut bytes: &[u8], limits: &Limits) -> Understood {
     let mut requests = Vec::new();
     loop {

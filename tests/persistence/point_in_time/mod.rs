@@ -21,10 +21,10 @@ use sleeve_tests::{Kind, Server, soak};
 use slow_disk::slow_disk;
 use writers::{ACCOUNTS, change_large, fill_large, random_commands, sum, transfers};
 
-/// Threads that write.
+/// The number of threads that write.
 const THREADS: u64 = 3;
 
-/// Microseconds for each key of a snapshot, so that it lasts while much is written.
+/// The delay for each key of a snapshot in microseconds, so that many writes happen during the snapshot.
 const DELAY_US: &str = "20";
 
 const WORKERS: [&str; 2] = ["1", "4"];
@@ -39,7 +39,7 @@ fn random_commands_are_there_up_to_the_instant() {
     for workers in WORKERS {
         let options = [(Opt::Workers, workers), (Opt::RdbKeySaveDelay, DELAY_US)];
         let mut rig = Rig::new(&options, Arc::new(MemoryDisk::new()));
-        // So many that a snapshot takes a few steps.
+        // There are so many keys that a snapshot takes a few steps.
         let others: String = (0..2_000).map(|number| format!(" other:{number} x")).collect();
         for _ in 0..snapshots(6, 4) {
             rig.ask("SELECT 3");
@@ -99,7 +99,7 @@ fn sum_in_redis(file: &[u8]) -> i64 {
     text.trim_start_matches(':').trim_end().parse().unwrap_or_else(|_| panic!("{text}"))
 }
 
-/// With `count` set, a million elements of each type.
+/// Checks snapshots of large values of each type. With `count` set, they have a million elements each.
 #[test]
 fn large_values_of_each_type_are_as_they_were() {
     let is_soak = soak::count(0) > 0;
@@ -115,20 +115,20 @@ fn large_values_of_each_type_are_as_they_were() {
     }
 }
 
-/// Bytes that may wait for the disk.
+/// The most bytes that may wait for the disk.
 const WAIT_MAX: u64 = 4 << 20;
 
-/// The bytes that are encoded before they are written, and the before-images of a few commands that began before the bound
-/// was reached.
+/// The bytes beyond that bound that are allowed: those that are encoded before they are written, and the before-images of a
+/// few commands that began before the bound was reached.
 const SLACK: u64 = 2 << 20;
 
 /// The number of times that all keys are written twice before the test gives up waiting for a held writer.
 const REFILLS_MAX: usize = 100;
 
-/// Keys of a thousand bytes each.
+/// The number of keys, with values of a thousand bytes each.
 const KEYS: usize = 10_000;
 
-/// Changes one key after the other, and counts while it is held.
+/// Changes one key after the other, and counts the writes that are held.
 fn overwrite(engine: &Arc<Engine>, number: u64, (allowance, held): (&Allowance, &AtomicU64)) {
     let (mut local, mut key, value) = (Local::open(engine, || {}), number as usize, "w".repeat(1_000));
     while allowance.take() {
@@ -164,8 +164,8 @@ fn bytes_that_wait_for_a_slow_disk_stay_below_their_bound() {
                 disk.between().stop(true);
                 rig.begin_snapshot();
                 allowance.set(2 * KEYS, false);
-                // Everything stands still: the snapshot waits for its disk, and writers wait for the snapshot. On a busy
-                // machine it may begin late.
+                // Now everything waits: the snapshot for its disk, and writers for the snapshot. On a busy machine the
+                // snapshot may begin late.
                 let mut refills = 0;
                 while held.load(Ordering::Relaxed) < THREADS {
                     if allowance.left() == (0, false) {
@@ -184,7 +184,7 @@ fn bytes_that_wait_for_a_slow_disk_stay_below_their_bound() {
     }
 }
 
-/// Entries of a stream, all of them pending.
+/// The number of entries of a stream; all of them are pending.
 const PENDING: u64 = 10_000;
 
 #[test]

@@ -19,10 +19,10 @@ use sleeve_store::rdb::file::{Batch, Event, Reader as BaseReader};
 
 use crate::persistence::replay::content::{ask_text, contents_at, without_numbers};
 
-/// Bytes that a base has at most.
+/// The most bytes of a base.
 const BASE_BYTES_MAX: u64 = 16 << 30;
 
-/// Bytes of the journal that are applied at once.
+/// The number of bytes of the journal that are applied at once.
 const PIECE_BYTES: usize = 1 << 20;
 
 /// A time at which nothing has expired.
@@ -44,7 +44,7 @@ pub struct Rig {
 pub struct Taken {
     pub bytes: Vec<u8>,
     pub loaded: Arc<Engine>,
-    /// The journal's offset that it stands for.
+    /// The journal's offset that the snapshot stands for.
     offset: u64,
 }
 
@@ -111,7 +111,7 @@ impl Rig {
         Taken { bytes, loaded, offset: offset.expect("a base names its offset") }
     }
 
-    /// Brings the model to where the snapshot stands; both must hold the same then.
+    /// Brings the model to the offset of the snapshot, and checks that both hold the same data.
     fn compare(&mut self, taken: &Taken) {
         let length = usize::try_from(taken.offset - self.replay.offset()).expect("it fits into memory");
         assert!(length <= self.journal.len(), "it stands beyond the journal");
@@ -194,13 +194,13 @@ fn lines(engine: &Arc<Engine>) -> Vec<String> {
 /// between.
 #[derive(Default)]
 pub struct Allowance {
-    /// Changes, and whether it is over.
+    /// The number of changes, and whether the run has ended.
     left: Mutex<(usize, bool)>,
     more: Condvar,
 }
 
 impl Allowance {
-    /// Waits until one more change may be made; false when it is over.
+    /// Waits until one more change may be made; returns false if the run has ended.
     pub fn take(&self) -> bool {
         let left = self.left.lock().expect("nobody fails with it");
         let mut left = self.more.wait_while(left, |(count, is_over)| *count == 0 && !*is_over).expect("as above");
@@ -220,7 +220,7 @@ impl Allowance {
     }
 }
 
-/// Ends the writers, also where the test has failed.
+/// Ends the writers when it is dropped, even if the test has failed.
 pub struct End<'a>(pub &'a Allowance);
 
 impl Drop for End<'_> {
@@ -232,7 +232,7 @@ impl Drop for End<'_> {
 /// The work of a thread beside snapshots, for as long as it is allowed; called with the number of the thread.
 pub type Writer<'a> = &'a (dyn Fn(&Arc<Engine>, u64, &Allowance) + Sync);
 
-/// Takes so many snapshots while so many threads write, which may make so many changes in the time of each.
+/// Takes so many snapshots while so many threads write. During each snapshot the threads may make so many changes.
 pub fn take_beside(
     rig: &mut Rig,
     (writer, threads): (Writer<'_>, u64),

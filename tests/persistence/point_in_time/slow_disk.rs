@@ -31,7 +31,7 @@ pub fn slow_disk(bytes_per_second: u64) -> SlowDisk {
 }
 
 impl Brake {
-    /// Stops taking bytes of a snapshot, or goes on.
+    /// Stops taking bytes of a snapshot, or resumes.
     pub fn stop(&self, is_stopped: bool) {
         *self.is_stopped.lock().expect("nobody fails with it") = is_stopped;
         self.changed.notify_all();

@@ -11,13 +11,14 @@ use super::rig::Allowance;
 use crate::persistence::replay::content::{ask, ask_text};
 use crate::persistence::replay::trouble;
 
-/// Names of accounts in each of two databases. Units are moved between them, and between them and a hash and a sorted set.
+/// The number of accounts in each of two databases. Units are moved between them, and between them and a hash and a sorted
+/// set.
 pub const ACCOUNTS: usize = 800;
 
 /// A script that moves units between two accounts.
 const SCRIPT: &str = "redis.call('DECRBY',KEYS[1],ARGV[1])redis.call('INCRBY',KEYS[2],ARGV[1])";
 
-/// Random commands over all types.
+/// Runs random commands over all types.
 pub fn random_commands(engine: &Arc<Engine>, number: u64, allowance: &Allowance) {
     let mut local = Local::open(engine, || {});
     // The journal's end is another each time.
@@ -39,7 +40,7 @@ fn send(local: &mut Local, lines: &[String]) {
     local.exchange(lines.as_bytes(), &mut replies).expect("nothing here ends a session");
 }
 
-/// Moves units between accounts in every way, and makes and loses keys beside them. The sum stays.
+/// Moves units between accounts in every way, and creates and deletes other keys. The sum of the units stays the same.
 pub fn transfers(engine: &Arc<Engine>, number: u64, allowance: &Allowance) {
     let mut local = Local::open(engine, || {});
     let mut random = Random::new(seed(400) + number);
@@ -85,7 +86,7 @@ fn transfer(random: &mut Random) -> Vec<String> {
         10 => vec!["SELECT 2".to_owned(), format!("RPUSH list:{units} {from} {to} {units}")],
         11 => vec!["SELECT 2".to_owned(), format!("SET soon:{units} {to} PX {}", 1 + units)],
         12 => vec!["SELECT 2".to_owned(), format!("HSET hash:{units} {from} 1"), format!("DEL hash:{}", units / 2)],
-        // Thirty of them are more than there is room for, and there are fifty between two FLUSHDBs.
+        // Thirty such keys exceed the memory limit, and there are fifty of them between two FLUSHDBs.
         _ => vec!["SELECT 2".to_owned(), format!("SET {from}:{units} {} EX 10000", "x".repeat(20_000))],
     }
 }
@@ -109,10 +110,10 @@ pub fn sum(engine: &Arc<Engine>) -> i64 {
     sum
 }
 
-/// Kinds of large values.
+/// The kinds of large values.
 const KINDS: [&str; 6] = ["string", "list", "set", "hash", "sorted", "stream"];
 
-/// Elements that are added with one command.
+/// The number of elements that one command adds.
 const AT_ONCE: usize = 500;
 
 /// Makes a value of so many elements of each kind.
@@ -144,8 +145,8 @@ pub fn fill_large(engine: &Arc<Engine>, elements: usize) {
     );
 }
 
-/// Changes large values of so many elements in every place, and gives them other names and databases. Where they are small
-/// enough to be made again, they are also lost.
+/// Changes large values of so many elements in every place, renames them and moves them to other databases. If they are small
+/// enough to be made again, it also deletes them.
 pub fn change_large(engine: &Arc<Engine>, (number, elements): (u64, usize), allowance: &Allowance) {
     let mut local = Local::open(engine, || {});
     let mut random = Random::new(seed(500) + number);

@@ -10,10 +10,10 @@ use sleeve_tests::generator::Words;
 use sleeve_tests::transcript::escape::escape;
 use sleeve_tests::transcript::frame::{leaves, sorted};
 
-/// Databases that the generator uses, and one more.
+/// The number of databases: those that the generator uses, and one more.
 const DATABASES: usize = 4;
 
-/// The engine that is asked, and the time if not now.
+/// The engine that is asked, and the time to use, if not the present.
 struct Asker {
     local: Local,
     now: Option<Instant>,
@@ -52,8 +52,8 @@ fn words(text: &str) -> Words {
     text.split(' ').map(|word| word.as_bytes().to_vec()).collect()
 }
 
-/// Everything: each key of each database with its type, deadlines and digest, the groups of streams, the functions, and
-/// the digest of all.
+/// Returns all data as lines: each key of each database with its type, deadlines and digest, the groups of streams, the
+/// functions, and the digest of all.
 pub fn contents(engine: &Arc<Engine>) -> Vec<String> {
     contents_by(Asker { local: Local::open(engine, || {}), now: None })
 }
@@ -126,7 +126,7 @@ pub fn settle(engine: &Arc<Engine>) {
     let mut asker = Asker { local: Local::open(engine, || {}), now: None };
     for database in 0..DATABASES {
         asker.ask_text(&format!("SELECT {database}"));
-        // Unlike KEYS, this removes those that are due.
+        // Unlike KEYS, SCAN removes keys that have expired.
         let scanned = leaves(&asker.ask_text("SCAN 0 COUNT 1000000"));
         let (cursor, names) = scanned.split_first().expect("a cursor and the keys");
         assert_eq!(cursor, b"0", "one step goes over all keys");

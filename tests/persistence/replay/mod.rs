@@ -23,10 +23,10 @@ use sleeve_tests::transcript::escape::escape;
 use sleeve_tests::transcript::frame::{children, split, text};
 use sleeve_wire::commands::Group;
 
-/// Threads that write at the same time.
+/// The number of threads that write at the same time.
 const WRITERS: u64 = 4;
 
-/// Bytes that are applied at once: requests are cut anywhere.
+/// The number of bytes that are applied at once; it cuts requests anywhere.
 const PIECE_BYTES: usize = 10_007;
 
 /// The number of commands after which a writer records the data.
@@ -89,7 +89,7 @@ pub fn trouble(local: &mut Local, generator: &mut Generator, times_fields: bool)
     };
 }
 
-/// Applies a journal to an empty engine, a piece at a time; nothing of it may be refused.
+/// Applies a journal to an empty engine, a piece at a time; no request may be refused.
 fn replay(journal: &[u8], seed: u64) -> Arc<Engine> {
     let engine = engine(&[]);
     let mut replay = Replay::begin(&engine, 0);
@@ -263,14 +263,14 @@ fn runs_for_peers(kind: Kind, scope: &Scope) {
 #[test]
 fn redis_7_loads_the_journal_of_commands_that_it_knows() {
     let mut scope = Scope::default();
-    // Deadlines of fields are newer, and in no words that it knows.
+    // Deadlines of fields are newer than Redis 7, which does not know their commands.
     scope.rows.retain(|row| row.group != Group::Hash || row.docs.since < "7.4" || row.full_name == "hgetdel");
     runs_for_peers(Kind::Redis, &scope);
 }
 
 #[test]
 fn redis_8_loads_the_journal() {
-    // It bounds a group's entries-read by the stream's length, which no other server does.
+    // Redis 8 bounds a group's entries-read by the stream's length, which no other server does.
     runs_for_peers(Kind::Redis8, &Scope { entries_read: false, ..Scope::default() });
 }
 

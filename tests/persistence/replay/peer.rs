@@ -13,7 +13,7 @@ use sleeve_tests::{Connection, Kind, Server};
 
 use super::content::ask;
 
-/// More databases than any test here uses.
+/// The number of databases that are read: more than any test here uses.
 const DATABASES: usize = 12;
 
 /// Fields of XINFO that may differ between servers: times of activity, the lag, the layout.
@@ -79,7 +79,7 @@ pub fn contents(kind: Kind, asked: Asked<'_>) -> Vec<String> {
     }
     let libraries = asked(&words("FUNCTION LIST WITHCODE", &[]));
     lines.push(format!("functions {}", escape(&sorted(&libraries, false))));
-    // Later servers have each its own way with scores in their digests, and with deadlines of fields.
+    // Each later server writes scores and deadlines of fields into its digests in its own way.
     if kind == Kind::Redis {
         lines.push(format!("digest {}", escape(&asked(&words("DEBUG DIGEST", &[])))));
     }
@@ -150,7 +150,7 @@ fn stream(told: &[u8]) -> Vec<u8> {
     }
     for leaf in leaves {
         let is_own_affair = OWN_AFFAIRS.contains(&leaf.as_slice());
-        // An unknown lag is nil, which is no leaf: this stands behind it.
+        // An unknown lag is nil, which is no leaf; the next leaf is then this one.
         skips &= leaf != b"pel-count";
         if !is_own_affair && !skips {
             kept.extend_from_slice(&leaf);

@@ -39,8 +39,8 @@ impl Report {
         assert_eq!(self.code, Some(1), "{kind:?}\n{}", self.text);
     }
 
-    /// Asserts that nothing is wrong. A machine that runs other tests too may have no processor to spare; that is then a true
-    /// finding.
+    /// Asserts that the doctor finds no fault. A machine that runs other tests too may have no processor to spare; that is
+    /// then a true finding.
     fn is_healthy(&self, kind: Kind) {
         if self.cause() == Some("CPU") && self.text.contains("Remedy: Give the machine more processors") {
             return;
@@ -98,7 +98,7 @@ fn words(line: &str) -> Vec<String> {
     line.split(' ').map(str::to_owned).collect()
 }
 
-/// As many writes and reads of as many keys as a program may send at once.
+/// Returns as many writes and reads of as many keys as a program may send at once.
 fn mixed(count: usize, from: usize) -> Vec<Vec<String>> {
     let of_key = |at: usize| [format!("SET key:{} value", (from + at) % 5_000), format!("GET key:{}", at % 5_000)];
     (0..count / 2).flat_map(of_key).map(|line| words(&line)).collect()

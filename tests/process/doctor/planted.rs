@@ -155,7 +155,7 @@ fn the_pause_of_a_fork() {
             if number == 0 {
                 return healthy(server.port())(goes_on, number);
             }
-            // It is refused while the last one is under way, which takes long on a busy machine: none begins before the
+            // BGSAVE is refused while the last one is under way, which takes long on a busy machine: none begins before the
             // doctor watches.
             let mut connection = connect(server.port());
             while goes_on() {
@@ -166,7 +166,7 @@ fn the_pause_of_a_fork() {
                 std::thread::sleep(REST * 10);
             }
         });
-        // A server that does not fork has nothing of the kind.
+        // A server that does not fork has no such fault.
         match kind {
             Kind::Redis => report.names("a fork's pause", kind),
             _ => report.is_healthy(kind),
@@ -178,7 +178,7 @@ fn the_pause_of_a_fork() {
 #[ignore = "judges how the machine is shared: cargo xtask soak doctor"]
 fn fsync() {
     for kind in KINDS {
-        // Where temporary files are in memory, syncing costs nothing.
+        // If temporary files are in memory, syncing costs nothing.
         let folder =
             Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("doctor-{}-{}", kind.name(), std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder");

@@ -112,7 +112,7 @@ fn a_sentinel_that_watches_is_noted() {
     ends(&migrate(&old, &new, &["--dry-run"]), 0, &["note: a Sentinel watches FROM"], &old);
 }
 
-/// Returns its output, line by line.
+/// Returns the output of the migration, line by line.
 fn lines(child: &mut Child) -> impl Iterator<Item = String> + use<> {
     BufReader::new(child.stdout.take().expect("it is read")).lines().map(|line| line.expect("text"))
 }
@@ -128,7 +128,7 @@ fn a_link_that_is_cut_before_or_while_it_catches_up_costs_nothing() {
     for is_cut_before in [true, false] {
         let old = primary(Kind::Redis, &[]);
         let (new, relay) = lagging(Kind::Sleeve, &old);
-        // More than may be behind when writers are held.
+        // The value is larger than the lag at which writers are held.
         assert_eq!(ask(&mut old.connect(), &["SET", "large", &"x".repeat(3_000_000)]), "+OK\r\n");
         if is_cut_before {
             cut(&old);
@@ -175,14 +175,14 @@ fn one_that_does_not_catch_up_leaves_the_role_where_it_was() {
         relay.allow(u64::MAX);
         assert_same(&new, &old);
         assert_eq!(info(&old, "sync_full"), "1");
-        // Its own data would be lost when it becomes a replica.
+        // The server's own data would be lost if it became a replica.
         let said = migrates(&old, &new, &[]);
         assert!(said.contains("replica-read-only of FROM was set"), "{said}");
         assert!(ask(&mut old.connect(), &["SET", "a", "3"]).starts_with("-READONLY"), "{said}");
     }
 }
 
-/// Migrates until a part of the dump has passed; no more does.
+/// Starts a migration, and waits until a part of the dump has passed; the relay lets no more bytes through.
 fn amid_the_dump(old: &Server, new: &Server, relay: &Rationed, patience: &str) -> Child {
     let child = spawn(old, new, &["--from-address", &relay.address(), "--one-way", "--patience", patience]);
     wait_until("a part of the dump", || relay.passed() >= PART);
@@ -201,7 +201,7 @@ fn ctrl_c_amid_the_dump_ends_it_in_order() {
         ends(&output, 130, &["takes writes, as before", "follows nobody", "not all that FROM has"], &old);
         assert_eq!(info(&new, "role"), "master");
         assert_eq!(option(&new, "masterauth"), "before");
-        // It can be done again.
+        // The migration can be repeated.
         relay.allow(u64::MAX);
         migrates(&old, &new, &["--replace", "--one-way"]);
     }
@@ -228,7 +228,7 @@ fn the_death_of_an_old_primary_amid_the_dump_is_reported() {
     assert_eq!(info(&new, "role"), "master");
 }
 
-/// Migrates until writers are held.
+/// Starts a migration, and waits until writers are held.
 fn amid_the_hand_over(old: &Server, new: &Server, pause: &str) -> Child {
     let child = spawn(old, new, &["--pause", pause, "--patience", "2"]);
     wait_until("writers are held", || info(old, "master_failover_state") == "waiting-for-sync");
@@ -250,7 +250,8 @@ fn an_old_primary_killed_amid_the_handover_leaves_the_new_one_unchanged() {
 
 #[test]
 fn ctrl_c_while_it_catches_up_says_how_far_it_came() {
-    // An attempt costs the link, so it may be down when it is heard, and then that is said; seldom many times in a row.
+    // An attempt closes the link, so the link may be down when Ctrl-C is noticed, and the report says so. That rarely happens
+    // many times in a row.
     let has_all = std::iter::repeat_with(|| {
         let (old, new) = (primary(Kind::Valkey, &[]), primary(Kind::Sleeve, &[]));
         let relay = Rationed::before(old.address(), u64::MAX);
@@ -307,7 +308,7 @@ fn a_migration_that_is_killed_while_writers_are_held_lets_them_go_on() {
     let (new, _relay) = lagging(Kind::Sleeve, &old);
     let mut child = amid_the_hand_over(&old, &new, "3000");
     child.kill().and_then(|()| child.wait()).expect("it ends");
-    // FAILOVER has its own end.
+    // FAILOVER ends by its own timeout.
     assert_eq!(ask(&mut old.connect(), &["SET", "a", "3"]), "+OK\r\n");
     assert_eq!((info(&old, "role"), info(&old, "master_failover_state")), ("master".into(), "no-failover".into()));
 }

@@ -30,7 +30,7 @@ fn migrate(from: &Server, to: &Server, more: &[&str]) -> Output {
     command(&from.url(), &to.url(), more).output().expect("it runs")
 }
 
-/// Starts it; its output is read when it ends.
+/// Starts a migration; its output is read when it ends.
 fn spawn(from: &Server, to: &Server, more: &[&str]) -> Child {
     let mut command = command(&from.url(), &to.url(), more);
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs")
@@ -58,7 +58,7 @@ fn migrates(from: &Server, to: &Server, more: &[&str]) -> String {
 /// The number of clients that write at the same time.
 const WRITERS: usize = 3;
 
-/// Writers that follow the primary. Each appends numbers to a list, and remembers those that were acknowledged.
+/// Writers that follow the primary. Each appends numbers to a list, and notes those that were acknowledged.
 struct Load {
     ports: Vec<u16>,
     stop: AtomicBool,
@@ -84,7 +84,7 @@ impl Load {
                     Ok(reply) if reply.starts_with(b":") => {
                         self.answered[writer].lock().expect("nobody panics").push(number);
                     }
-                    // A replica says READONLY, and a primary that was one closes its clients.
+                    // A replica replies with READONLY, and a former primary closes its clients.
                     Ok(_) | Err(_) => break,
                 }
             }
@@ -96,7 +96,7 @@ impl Load {
         self.answered.iter().map(|answered| answered.lock().expect("nobody panics").len()).sum()
     }
 
-    /// Waits until more is answered.
+    /// Waits until more writes are acknowledged.
     fn goes_on(&self) {
         let before = self.answered();
         wait_until("writers go on", || self.answered() > before + 200);
@@ -124,7 +124,7 @@ impl Load {
     }
 }
 
-/// From one server to a Sleeve and back, with writers all the time.
+/// Migrates from one server to a Sleeve and back, with writers all the time.
 fn there_and_back(kind: Kind) {
     let (old, new) = (primary(kind, &[]), primary(Kind::Sleeve, &[]));
     fill(&old);
@@ -207,7 +207,7 @@ fn each_logs_in_at_the_other_as_its_url_says() {
         Server::try_start(kind, settings).expect("it starts")
     };
     let (old, new) = (start(Kind::Redis, "old"), start(Kind::Sleeve, "new"));
-    // As a user of its own, too.
+    // The migration also works as a user of its own.
     let rules = ["ACL", "SETUSER", "mover", "on", ">secret", "+@all", "~*", "&*"];
     assert_eq!(ask(&mut old.connect(), &rules), "+OK\r\n");
     assert_eq!(ask(&mut new.connect(), &["CONFIG", "SET", "masterauth", "before"]), "+OK\r\n");

@@ -37,7 +37,7 @@ impl Allowance {
     }
 }
 
-/// Connections to a server that go through here.
+/// A relay that lets through a limited number of the server's bytes.
 pub struct Rationed {
     relay: Relay,
     allowance: Arc<Allowance>,
@@ -56,7 +56,7 @@ impl Rationed {
         format!("127.0.0.1:{}", self.relay.port())
     }
 
-    /// So many bytes pass from now on.
+    /// Allows so many bytes from now on.
     pub fn allow(&self, bytes: u64) {
         self.allowance.set(|counts| counts.left = bytes);
     }

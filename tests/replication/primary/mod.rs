@@ -18,7 +18,7 @@ use crate::interop::rdb_files;
 use crate::persistence::replay::peer;
 use sleeve_tests::probe::{ask, heir, wait_until};
 
-/// Signs of life would move the offset while it is compared.
+/// The options of the primary: without PINGs in the stream, which would move the offset while it is compared.
 const PRIMARY: &[&str] =
     &["--enable-debug-command", "yes", "--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "3600"];
 
@@ -69,13 +69,13 @@ fn assert_same(primary: &Server, replica: &Server) {
 fn scope(kind: Kind) -> Scope {
     let mut scope = Scope { entries_read: kind != Kind::Redis8, ..Scope::default() }.without_producers();
     if kind == Kind::Redis {
-        // Deadlines of fields are newer, and in no words that it knows.
+        // Deadlines of fields are newer than Redis 7, which does not know their commands.
         scope.rows.retain(|row| row.group != Group::Hash || row.docs.since < "7.4" || row.full_name == "hgetdel");
     }
     scope
 }
 
-/// Sends random commands until it is told to stop, some of them in transactions.
+/// Sends random commands until it is stopped, some of them in transactions.
 fn write(address: std::net::SocketAddr, (seed, scope): (u64, Scope), is_over: &AtomicBool) {
     let mut connection = Connection::open(address).expect("it is served");
     let mut generator = Generator::new(seed, scope);

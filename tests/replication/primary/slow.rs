@@ -18,7 +18,7 @@ use super::words::say;
 use super::{assert_same, info, primary, replica, write};
 use sleeve_tests::probe::{ask, digest, heir, wait_until};
 
-/// Connects as a replica that asks for everything and is not read from.
+/// Connects as a replica that asks for a full sync and then reads nothing.
 pub fn asks_for_everything(primary: &Server) -> TcpStream {
     let mut stream = TcpStream::connect(primary.address()).expect("it is served");
     say(&mut stream, "REPLCONF capa eof capa psync2\r\n", "\r\n");
@@ -27,7 +27,7 @@ pub fn asks_for_everything(primary: &Server) -> TcpStream {
     stream
 }
 
-/// Large values, `count` of them, made of this letter.
+/// Sets `count` large values, made of this letter.
 pub fn set_large(connection: &mut Connection, count: usize, letter: &str) {
     let value = letter.repeat(1 << 20);
     for number in 0..count {
@@ -71,7 +71,7 @@ fn a_replica_that_takes_its_snapshot_slowly_holds_no_writer() {
         let mut some = vec![0; 10_000];
         let count = stream.read(&mut some).expect("more");
         taken.extend_from_slice(&some[..count]);
-        // Nothing more is taken before this is answered.
+        // The server takes no more requests of this connection before it replies.
         assert_eq!(ask(&mut ours, &["SET", &format!("large{number}"), &value]), "+OK\r\n");
     }
     assert!(primary.log().contains("goes by a file"), "{}", primary.log());
@@ -118,7 +118,7 @@ fn a_replica_that_is_behind_for_too_long_is_let_go() {
     let value = "x".repeat(100_000);
     let lagging = |ours: &mut Connection| info(ours, "mem_not_counted_for_evict").parse::<u64>().expect("a number");
     wait_until("the end of its time", || {
-        // More than it may be owed for long, and not much more.
+        // The amount is more than the limit that a replica may exceed for some time, and not much more.
         if lagging(&mut ours) < 2 << 20 {
             assert_eq!(ask(&mut ours, &["SET", "a", &value]), "+OK\r\n");
         }
@@ -240,12 +240,12 @@ fn a_replica_that_is_behind_catches_up_from_files_without_a_full_sync() {
     let replica = replica(Kind::Redis, &primary, &[]);
     assert_same(&primary, &replica);
     let mut ours = primary.connect();
-    // It is stopped, and takes nothing.
+    // The replica is stopped, and takes no bytes.
     signal(&replica, "-STOP");
     let value = "x".repeat(100_000);
     let number = |ours: &mut Connection, name: &str| info(ours, name).parse::<u64>().expect("a number");
     let mut keys = (0..50).cycle();
-    // How much of it sockets take is the machine's affair.
+    // The part that sockets take depends on the machine.
     wait_until("much in files", || {
         let key = format!("key{}", keys.next().unwrap_or_default());
         assert_eq!(ask(&mut ours, &["SET", &key, &value]), "+OK\r\n");
@@ -272,7 +272,7 @@ fn the_aofs_of_both_servers_and_the_spill_files_give_one_state() {
     let mut ours = primary.connect();
     wait_until("the link", || info(&mut ours, "slave0").contains("state=online"));
     signal(&replica, "-STOP");
-    // More than sockets take: the rest is in files.
+    // The data is more than sockets take: the other bytes are in files.
     set_large(&mut ours, 16, "x");
     let is_over = AtomicBool::new(false);
     thread::scope(|threads| {
@@ -295,11 +295,11 @@ fn the_aofs_of_both_servers_and_the_spill_files_give_one_state() {
     let heirs = [&primary, &replica].map(|server| {
         let mut connection = server.connect();
         wait_until("the first base", || info(&mut connection, "aof_rewrite_in_progress") == "0");
-        // Keys that have expired by now go into it, too.
+        // The AOF also gets the removal of keys that have expired by now.
         wait_until("the log", || number(&mut connection, "aof_written_offset") >= end);
         heir(Kind::Sleeve, server, &logged)
     });
-    // A key that expires in between expires everywhere.
+    // A key that expires in between expires on all servers.
     wait_until("one state", || {
         let digests = [&primary, &replica, &heirs[0], &heirs[1]].map(digest);
         digests.iter().all(|digest| *digest == digests[0])
@@ -355,7 +355,7 @@ fn a_replica_at_a_tenth_of_the_write_rate_catches_up_from_files() {
         if number > 400 && since.elapsed() >= length {
             break;
         }
-        // 4 MB a second, so that ten minutes fit into the files that may be spilled.
+        // The rate is 4 MB a second, so that ten minutes fit into the spill files.
         let due = Duration::from_millis(25) * u32::try_from(number).expect("not so many");
         if !length.is_zero() {
             thread::sleep(due.saturating_sub(since.elapsed()));
@@ -371,7 +371,7 @@ fn a_replica_at_a_tenth_of_the_write_rate_catches_up_from_files() {
     println!("{behind} bytes in files, {grown} more in memory");
 }
 
-/// Stops a server, or has it go on.
+/// Stops a server, or lets it go on.
 fn signal(server: &Server, signal: &str) {
     let process = server.process_id().to_string();
     assert!(Command::new("kill").args([signal, &process]).status().expect("kill").success());

@@ -219,7 +219,7 @@ fn a_forbidden_request_of_a_replica_closes_it_as_in_redis() {
             let mut stream = TcpStream::connect(server.address()).expect("it is served");
             say(&mut stream, "REPLCONF capa eof capa psync2\r\n", "\r\n");
             assert!(say(&mut stream, "PSYNC ? -1\r\n", "\r\n").trim_start().starts_with("+FULLRESYNC"));
-            // A client that waits for replicas is not served the request behind it.
+            // A client that waits for replicas gets no reply to the request behind WAIT.
             let end = if line.starts_with("WAIT 9") { "" } else { "REPLCONF ACK 777\r\n" };
             stream.write_all(format!("{line}\r\n{end}").as_bytes()).expect("it takes them");
             let mut is_over = false;
@@ -303,7 +303,7 @@ fn a_former_primary_with_a_higher_offset_asks_for_acks_at_once() {
     let mut stream = follower();
     assert_eq!(ask(&mut ours, &["SET", "large", &"x".repeat(1 << 20)]), "+OK\r\n");
     asks(&mut stream, &mut ours);
-    // Of its history as a primary only the offset is left: it is ahead of the other server.
+    // Of the history in which it was a primary, only the offset is left: it is ahead of the other server's.
     assert_eq!(ask(&mut ours, &["REPLICAOF", "127.0.0.1", &other.port().to_string()]), "+OK\r\n");
     wait_until("the link", || info(&mut ours, "master_link_status") == "up");
     assert_eq!(ask(&mut ours, &["REPLICAOF", "NO", "ONE"]), "+OK\r\n");
@@ -354,7 +354,7 @@ fn the_pop_of_a_blocked_client_is_in_the_stream_as_in_redis() {
 fn a_replica_that_returns_during_the_killing_transaction_loses_nothing() {
     let primary = primary(&["--workers", "2", "--repl-backlog-size", "1mb"]);
     let mut connection = primary.connect();
-    // More than there are workers: some belong to the one that does not run the transaction.
+    // There are more replicas than workers, so some belong to a worker that does not run the transaction.
     let replicas = [(); 4].map(|()| {
         let mut stream = TcpStream::connect(primary.address()).expect("it is served");
         say(&mut stream, "REPLCONF capa eof capa psync2\r\n", "\r\n");
@@ -374,7 +374,7 @@ fn a_replica_that_returns_during_the_killing_transaction_loses_nothing() {
     }
     connection.send(&request(&["EXEC"])).expect("it is connected");
     for (mut stream, id, offset) in replicas {
-        // It may be cut while bytes are sent to it.
+        // The connection may be closed while bytes are sent to the replica.
         _ = stream.read_to_end(&mut Vec::new());
         let mut again = TcpStream::connect(primary.address()).expect("it is served");
         let told = say(&mut again, &format!("PSYNC {id} {}\r\n", offset + 1), "\r\n");
@@ -382,7 +382,7 @@ fn a_replica_that_returns_during_the_killing_transaction_loses_nothing() {
     }
 }
 
-/// Connects a replica that has been given its snapshot.
+/// Connects a replica, and reads its snapshot.
 fn follower(primary: &Server) -> TcpStream {
     let mut stream = TcpStream::connect(primary.address()).expect("it is served");
     stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");

@@ -212,7 +212,7 @@ fn commands_of_the_primary_are_counted_as_in_redis() {
         let text = ask(&mut replica.connect(), &["INFO", "commandstats"]);
         let lines = text.lines().filter_map(|line| line.strip_prefix("cmdstat_")?.split_once(",usec="));
         let lines = lines.map(|(calls, _)| calls.to_owned());
-        // How often was looked, and how often the primary has asked.
+        // These counts depend on the number of looks of the test, and of requests of the primary.
         let own = ["info", "config", "ping", "replconf"];
         let mut lines: Vec<_> = lines.filter(|line| !own.iter().any(|own| line.starts_with(own))).collect();
         lines.sort();

@@ -66,7 +66,7 @@ fn held_dumps(primary: &Server) -> (Relay, Sender<bool>) {
             }
         }
         if verdicts.lock().expect("nobody panics with it").recv() == Ok(true) {
-            // Either side may go whenever it likes.
+            // Either side may close its connection at any time.
             _ = copy(&mut from, &mut to);
         }
     });

@@ -11,7 +11,7 @@ use sleeve_tests::probe::{ask, digest, fill, wait_until};
 
 pub const ID: &str = "0123456789abcdef0123456789abcdef01234567";
 
-/// Answers the first connection with these bytes, behind a valid handshake, and each later one again.
+/// Answers the first connection with these bytes, behind a valid handshake, and does the same for each later one.
 pub fn serve(listener: &TcpListener, answer: &[u8], rounds: usize) {
     for _ in 0..rounds {
         let (mut peer, _) = listener.accept().expect("a replica");
@@ -76,7 +76,7 @@ fn invalid_replies_of_a_primary_change_no_data_and_are_logged() {
             threads.spawn(|| serve(&listener, &answer, 2));
             ask(&mut replica.connect(), &["REPLICAOF", "127.0.0.1", &port]);
             wait_until(reason, || replica.log().matches(reason).count() >= 2);
-            // Another task is one with a pause of its own.
+            // REPLICAOF with another primary begins a new link, without the pause of the old one.
             ask(&mut replica.connect(), &["REPLICAOF", "127.0.0.1", "1"]);
         });
         assert_eq!(digest(&replica), held, "{reason}");

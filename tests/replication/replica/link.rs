@@ -102,10 +102,10 @@ fn a_primary_that_falls_silent_is_left_and_found_again() {
                 let head = format!("+FULLRESYNC {ID} 7\r\n${}\r\n", dump.len());
                 let sent = if is_whole { &dump[..] } else { &dump[..9] };
                 peer.write_all(&[head.as_bytes(), sent].concat()).expect("a replica listens");
-                // It says nothing until the other side has gone.
+                // The primary sends nothing until the other side has closed.
                 _ = peer.read_to_end(&mut Vec::new());
             }
-            // The stream is asked for where it was left.
+            // The replica asks for the stream at its last offset.
             let (mut peer, _) = listener.accept().expect("a replica");
             greet(&mut peer);
             peer.write_all(b"+CONTINUE\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n").expect("a replica listens");
@@ -177,7 +177,7 @@ fn shown(monitor: &mut Connection) -> Vec<String> {
         if line.contains("mark") {
             return lines;
         }
-        // These come when they like to.
+        // These commands arrive at any time.
         if !line.contains("\"ping\"") && !line.contains("client") && !line.contains("info") {
             lines.push(line);
         }
@@ -216,7 +216,7 @@ fn the_link_and_its_commands_are_shown_as_in_redis() {
     assert_eq!(ours, theirs);
     let replica = &both[0];
     let mut admin = replica.connect();
-    // The server sees a little later that a client has gone.
+    // The server notices a little later that a client has closed.
     wait_until("the monitor and this one", || {
         ask(&mut admin, &["CLIENT", "LIST", "TYPE", "normal"]).matches("id=").count() == 2
     });
@@ -236,7 +236,7 @@ fn a_primary_that_empties_all_keeps_no_replica_from_its_last_snapshot() {
     follow(&replica, &primary);
     caught_up(&replica, &primary);
     replica.connect().send(b"SHUTDOWN SAVE\r\n").expect("it hears");
-    // Its file is there when its data is chosen; that it is saved is logged before.
+    // The snapshot's file exists when its data is chosen; the log line about saving comes before that.
     let is_unfinished = |name: &str| name.starts_with("temp-") && name.ends_with(".rdb");
     wait_until("the last snapshot", || {
         let mut files = std::fs::read_dir(replica.folder()).expect("its folder").flatten();
@@ -254,12 +254,12 @@ fn a_pause_on_a_replica_holds_the_stream_offsets_included() {
     for kind in [Kind::Redis, Kind::Sleeve] {
         let replica = Server::start_with(kind, &DEBUG);
         let primary = primary(Kind::Sleeve);
-        // No ping moves the offset.
+        // Without PINGs the offset does not move.
         ask(&mut primary.connect(), &["CONFIG", "SET", "repl-ping-replica-period", "3600"]);
         follow(&replica, &primary);
         let (mut ours, mut theirs) = (primary.connect(), replica.connect());
         caught_up(&replica, &primary);
-        // A database is selected with the first write, which is no write by itself.
+        // The first write also selects a database, which is an effect of its own in the stream.
         ask(&mut ours, &["SET", "first", "1"]);
         let offset = caught_up(&replica, &primary).to_string();
         let pause = |connection: &mut Connection, time_ms: &str, scope: &str| {

@@ -64,8 +64,8 @@ pub fn caught_up(replica: &Server, primary: &Server) -> u64 {
     both.0
 }
 
-/// Waits until both hold the same data: a key that expires while it is read goes at the primary first, and a little later
-/// here.
+/// Waits until both hold the same data: a key that expires while it is read is removed on the primary first, and on the
+/// replica a little later.
 pub fn assert_same(replica: &Server, primary: &Server) {
     let foreign = [primary.kind(), replica.kind()].into_iter().find(|kind| *kind != Kind::Sleeve);
     let kind = foreign.unwrap_or(Kind::Sleeve);
@@ -137,7 +137,7 @@ fn ends_redis_8(words: &[Vec<u8>]) -> bool {
     fields.len() < count
 }
 
-/// Writes at random until it is told to stop; all types, expiry, scripts, functions, transactions, messages.
+/// Sends random writes until it is stopped: all types, expiry, scripts, functions, transactions, messages.
 pub fn write(server: &Server, (seed, scope): (u64, &Scope), stop: &AtomicBool) {
     let mut connection = server.connect();
     let mut generator = Generator::new(seed, scope.clone());
@@ -159,7 +159,8 @@ pub fn write(server: &Server, (seed, scope): (u64, &Scope), stop: &AtomicBool) {
     }
 }
 
-/// A replica follows while random clients write, is cut off amid that, goes on where it was, and has the same in the end.
+/// Checks a replica that follows while random clients write: its link is cut, it continues by a partial sync, and holds the
+/// same data in the end.
 fn follows_under_load(kind: Kind, arguments: &[&str]) {
     let (primary, replica) = (primary(kind), replica(arguments));
     fill(&primary);
@@ -336,7 +337,7 @@ fn a_replica_expires_nothing_and_hides_keys_past_their_deadline() {
         assert_eq!(ask(&mut reader, request), reply, "{request:?}");
     }
     assert_eq!(info(&replica, "expired_keys"), "0");
-    // The primary looks, finds it over, and says so.
+    // The primary looks the key up, finds it expired, and propagates its removal.
     ask(&mut writer, &["GET", "soon"]);
     caught_up(&replica, &primary);
     assert_eq!(ask(&mut reader, &["DBSIZE"]), ":1\r\n");
@@ -374,13 +375,13 @@ fn a_replica_with_replicas_changes_its_role_without_a_full_sync() {
         caught_up(&middle, &first);
         ask(&mut writer, &["INCR", "a"]);
         caught_up(&middle, &first);
-        // It begins amid the stream of a database that is not said again.
+        // The replica begins amid the stream of a database; the stream does not select that database again.
         follow(&last, &middle);
         caught_up(&last, &middle);
         ask(&mut writer, &["INCR", "a"]);
         assert_eq!(caught_up(&middle, &first), caught_up(&last, &middle));
         assert_eq!(digest(&last), digest(&first));
-        // The one in the middle becomes the primary of both, at an offset beyond which the first has shown no sign of life.
+        // The server in the middle becomes the primary of both, at an offset beyond which the first primary has sent no PING.
         let offset = |server, name| info(server, name).parse::<u64>().expect("a number");
         let syncs = loop {
             caught_up(&middle, &first);

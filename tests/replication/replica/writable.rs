@@ -72,7 +72,7 @@ fn a_replica_expires_only_keys_with_deadlines_of_its_own_clients() {
         );
         assert_eq!(info(&replica, "slave_expires_tracked_keys"), "1", "the one that lives longer");
         assert_eq!(info(&replica, "expired_keys"), "12");
-        // The primary's key goes when the primary says so.
+        // The primary's key is removed when the primary propagates that.
         ask(&mut primary.connect(), &["GET", "theirs"]);
         caught_up(&replica, &primary);
         assert_eq!(ask(&mut client, &["DBSIZE"]), ":2\r\n");

@@ -4,7 +4,7 @@
 
 use crate::random::Random;
 
-/// Numbers where ranges end, and texts that only look like numbers.
+/// Numbers at the ends of ranges, and texts that only look like numbers.
 const NUMBERS: &[&str] = &[
     "0",
     "-0",
@@ -123,11 +123,11 @@ const MARKS: &[&str] = &[
     "__redis__:invalidate",
 ];
 
-/// Lengths at which something changes its form, and rarely a long one.
+/// Lengths at which an encoding changes, and rarely a long one.
 const LENGTHS: &[usize] =
     &[12, 31, 44, 45, 63, 64, 65, 127, 128, 129, 253, 254, 255, 511, 1024, 4095, 4096, 4097, 16_384];
 
-/// The longest, in bytes.
+/// The greatest length, in bytes.
 const LONG: usize = 300_000;
 
 /// Returns any of these arguments.
@@ -144,7 +144,7 @@ pub fn number(random: &mut Random) -> Vec<u8> {
     random.pick(NUMBERS).as_bytes().to_vec()
 }
 
-/// Bytes of any value, some of them many.
+/// Returns bytes of any value, sometimes many.
 pub fn bytes(random: &mut Random) -> Vec<u8> {
     let length = if random.once_in(300) { LONG } else { *random.pick(LENGTHS) };
     match random.below(3) {

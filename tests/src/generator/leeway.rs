@@ -9,20 +9,20 @@ use crate::transcript::frame::{children, rewritten, sorted, text};
 /// differ.
 const CLOCK_MS_MAX: u64 = 600_000;
 
-/// A number from here on is a time since 1970 in milliseconds, or as far away.
+/// The number from which on a number is taken for a time since 1970 in milliseconds, or one as far away.
 const MOMENT_MS_MIN: i64 = 50_000_000;
 
-/// A number from here on is a time since 1970 in seconds, or as far away.
+/// The number from which on a number is taken for a time since 1970 in seconds, or one as far away.
 const MOMENT_S_MIN: i64 = 50_000;
 
-/// Replies to which of these commands may differ, and how.
+/// The differences between two servers' replies to the same command that are tolerated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leeway {
     /// The replies must be equal.
     None,
     /// The order is open.
     Order,
-    /// The order of places is open, and which of several equally far away are among the first.
+    /// The order of places is open, and if several are equally far away, it is open which of them are among the first.
     Tie,
     /// Times in seconds that were taken at two moments.
     Seconds,
@@ -43,7 +43,7 @@ pub enum Leeway {
     Open,
 }
 
-/// Commands that give something in an order that is the server's own.
+/// Commands that return elements in the server's own order.
 const OPEN_ORDER: &[&str] =
     &["keys", "scan", "sscan", "hscan", "zscan", "smembers", "sinter", "sunion", "sdiff", "hkeys", "hvals", "hgetall"];
 
@@ -95,7 +95,7 @@ pub fn without_errors(reply: &[u8]) -> Vec<u8> {
 /// exact form.
 pub fn shortest(reply: &[u8]) -> Vec<u8> {
     rewritten(reply, &|kind, text| {
-        // A number of Lua beyond 64 bits is the most or the least of them, as the machine has it.
+        // Lua converts a number beyond 64 bits into the largest or the smallest one, depending on the machine.
         if (kind, text) == (b':', b"-9223372036854775808") {
             return Some(b"9223372036854775807".to_vec());
         }

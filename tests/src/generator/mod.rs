@@ -37,7 +37,7 @@ const LEFT_OUT: &[&str] = &[
     "waitaof",
 ];
 
-/// Commands of other groups that are taken in.
+/// Commands of other groups that the generator includes.
 const TAKEN_IN: &[&str] = &[
     "ping",
     "echo",
@@ -75,7 +75,7 @@ const RARELY: &[(&str, usize)] = &[
 /// Commands with a result that is chosen at random, or depends on the clock.
 pub const RANDOM: &[&str] = &["spop", "srandmember", "hrandfield", "zrandmember", "randomkey"];
 
-/// Options that the table gives no version of their own, and the version that brought them.
+/// Options without a version of their own in the table, and the version that brought them.
 const NEWER_OPTIONS: &[(&str, &str, &str)] = &[("zrank", "WITHSCORE", "7.2.0"), ("zrevrank", "WITHSCORE", "7.2.0")];
 
 /// The parts of the command table that a generator may use.
@@ -83,16 +83,16 @@ const NEWER_OPTIONS: &[(&str, &str, &str)] = &[("zrank", "WITHSCORE", "7.2.0"), 
 pub struct Scope {
     /// The commands.
     pub rows: Vec<&'static Row>,
-    /// Options up to this version. Before 7.2, consumers came into being in other places.
+    /// The version up to which options are used. Before 7.2, consumers were created by other commands.
     pub newest: (u32, u32),
     /// True if commands may state the number of entries that a group has read, which Valkey counts and Redis 8 bounds in a
     /// way of its own.
     pub entries_read: bool,
-    /// Producers may number their messages, which only Redis 8.6 understands.
+    /// True if producers may number their messages, which only Redis 8.6 understands.
     pub producers: bool,
-    /// Entries of streams may get their name from the clock.
+    /// True if entries of streams may get their ids from the clock.
     pub clock: bool,
-    /// Arguments are often such as break a server that trusts them, and many commands are not well-formed.
+    /// True if many arguments are such as break a server that trusts them, and many commands are not well-formed.
     pub hostile: bool,
 }
 
@@ -122,7 +122,7 @@ impl Default for Scope {
 }
 
 impl Scope {
-    /// Returns this scope without numbered messages: the words for them exist in Redis 8.6 alone.
+    /// Returns this scope without numbered messages, which only Redis 8.6 knows.
     pub fn without_producers(mut self) -> Scope {
         self.producers = false;
         self.rows.retain(|row| row.full_name != "xcfgset");
@@ -130,7 +130,7 @@ impl Scope {
     }
 }
 
-/// Makes commands, each from the same seed the same.
+/// A generator of commands; the same seed gives the same commands.
 #[derive(Debug)]
 pub struct Generator {
     values: Values,
@@ -160,7 +160,8 @@ impl Generator {
         self.words(row, true)
     }
 
-    /// As [`Generator::command`] for a connection that is in a transaction: it ends soon enough to be whole.
+    /// Returns a command for a connection that is in a transaction, which ends soon enough to be executed. See
+    /// [`Generator::command`].
     pub fn command_in_transaction(&mut self) -> Words {
         if self.values.random.once_in(8) {
             return vec![b"EXEC".to_vec()];
@@ -214,7 +215,7 @@ impl Generator {
                 self.spoil(&mut words);
             }
         } else if row.full_name.ends_with("scan") {
-            // One step over everything: which elements a smaller step meets is the server's own business.
+            // One step covers everything, because each server decides which elements a smaller step meets.
             words.extend([b"COUNT".to_vec(), b"1000000".to_vec()]);
         } else if may_spoil && !self.values.lexical && may_spoil_row(row) && self.values.random.once_in(30) {
             self.spoil(&mut words);
@@ -306,7 +307,7 @@ impl Generator {
     fn is_taken(&mut self, row: &Row, argument: &Argument) -> bool {
         let newer =
             NEWER_OPTIONS.iter().find(|(name, token, _)| *name == row.full_name && argument.token == Some(token));
-        // Scripts could not ask to wait before.
+        // Before, scripts could not ask to wait.
         let is_waiting = self.in_script && argument.token == Some("BLOCK");
         let newer = newer.map(|&(_, _, since)| since).or(is_waiting.then_some("7.2.0"));
         let since = argument.since.or(newer);
@@ -346,7 +347,7 @@ impl Generator {
         let child = match (argument.name.as_ref(), self.values.bounds) {
             ("sortby", Bounds::Score) => 0,
             ("sortby", _) => 1,
-            // A message that has a number gets its entry's name from the clock.
+            // The entry of a numbered message gets its id from the clock.
             ("id_or_auto", _)
                 if words
                     .iter()
@@ -412,8 +413,8 @@ impl Generator {
     }
 }
 
-/// Returns whether an option goes with the words before it. Elements of equal weight come in any order, and then a part of
-/// them or a list of them would be different data.
+/// Returns whether an option goes with the words before it. Elements of equal weight come in any order, so that a part of
+/// them, or a list made of them, would be different data on each server.
 fn suits(row: &Row, argument: &Argument, words: &Words) -> bool {
     let is_open = row.full_name.starts_with("sort") && words.iter().any(|word| word.eq_ignore_ascii_case(b"BY"));
     !(is_open && matches!(argument.token, Some("LIMIT" | "STORE")))

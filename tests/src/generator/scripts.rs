@@ -8,11 +8,11 @@
 pub struct Script {
     /// The source.
     pub text: &'static str,
-    /// SHA-1 of the source, in hexadecimal digits.
+    /// The SHA-1 of the source, in hexadecimal digits.
     pub digest: &'static str,
     /// The least number of keys that it takes.
     pub keys: usize,
-    /// Its arguments are the words of a command.
+    /// True if the script's arguments are the words of a command.
     pub runs_command: bool,
 }
 
@@ -75,5 +75,5 @@ pub const LIBRARY: &str = "#!lua name=proof\n\
     redis.register_function{function_name = 'look', flags = {'no-writes'}, \
     callback = function(keys, args) return redis.call(unpack(args)) end}";
 
-/// The functions of [`LIBRARY`], and one that there is not.
+/// The functions of [`LIBRARY`], and one that does not exist.
 pub const FUNCTIONS: &[&str] = &["run", "run", "run", "count", "look", "look", "nosuch"];

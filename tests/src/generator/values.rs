@@ -15,7 +15,7 @@ pub const POOLS: &[char] = &['k', 'l', 's', 'h', 'z', 'x', 'g', 'p'];
 /// The pool of sorted sets with members of one score.
 const LEXICAL_POOL: char = 'q';
 
-/// Keys in a pool.
+/// The number of keys in a pool.
 pub const KEYS_A_POOL: usize = 3;
 
 /// The meaning of the bounds of a ZRANGE.
@@ -36,23 +36,23 @@ pub struct Values {
     pub random: Random,
     /// The meaning of the bounds in the command that is being made.
     pub bounds: Bounds,
-    /// Members that the command chooses from.
+    /// The number of members from which the command chooses.
     members: i64,
-    /// The number of the key that was used last: keys with an even one hold integers mostly.
+    /// The number of the key that was used last: keys with an even number mostly hold integers.
     key: usize,
-    /// The key that was used last holds members that all have the same score.
+    /// True if the key that was used last holds members that all have the same score.
     pub lexical: bool,
     /// The last entry of a stream.
     entry: i64,
 }
 
 impl Values {
-    /// Values that depend on `seed` only.
+    /// Returns a source of values that depend on `seed` only.
     pub fn new(seed: u64) -> Values {
         Values { random: Random::new(seed), bounds: Bounds::Rank, members: 8, key: 0, lexical: false, entry: 0 }
     }
 
-    /// Gets ready for the next command.
+    /// Prepares for the next command.
     pub fn begin(&mut self) {
         self.lexical = false;
         self.members = *self.random.pick(&[8, 8, 8, 40, 40, 400]);
@@ -76,7 +76,7 @@ impl Values {
         let pool = match (pool, row.full_name) {
             _ if self.lexical => LEXICAL_POOL,
             _ if self.random.once_in(20) => *self.random.pick(POOLS),
-            // Sorted sets are also made of sets, and places are sorted sets.
+            // Sorted sets are also made of sets, and geo keys are sorted sets.
             ('z', _) if self.random.once_in(12) => *self.random.pick(&['s', 'g']),
             (_, "sort" | "sort_ro") => *self.random.pick(&['l', 's', 'z']),
             _ => pool,
@@ -122,7 +122,7 @@ impl Values {
         }
     }
 
-    /// Points in time and durations. They are far away and differ by more than a run lasts.
+    /// Returns points in time and durations. They are far away and differ by more than a run lasts.
     fn time(&mut self, row: &Row, argument: &Argument) -> Option<Vec<u8>> {
         Some(match argument.name.as_ref() {
             // Servers differ in the treatment of field deadlines beyond the range of the clock.
@@ -220,7 +220,7 @@ impl Values {
             6..=7 => self.random.between(-1000, 1000).to_string().into_bytes(),
             8 => self.one_of(&["inf", "-inf", "nan", "1e308", "-1e308", "1e-300"]),
             9 => self.one_of(&["9007199254740993", "1152921504606846976", "123456789012345678", "3.0", "1e15", "1e21"]),
-            // Not the negative zero: a packed score loses its sign, and since 7.2 large sets are not packed at first.
+            // The negative zero is left out: a packed score loses its sign, and since 7.2 large sets are not packed at first.
             _ => self.one_of(&["1.5", "-1.5", "0.1", "3", "1e2", "0.000001", "1e17", "5.0", "10.25", "0.3"]),
         }
     }
@@ -261,7 +261,7 @@ impl Values {
             "ms" => self.one_of(&["0", "1000000"]),
             "threshold" => self.threshold(),
             "count" => self.edge(&["0", "-1", "1000"], 1, 12),
-            // More entries read than there ever were is an answer that no two versions give alike.
+            // No two versions reply alike if a group has read more entries than there ever were.
             "entries_read" => self.one_of(&["0", "0", "1", "-1", "-2", "x"]),
             "entries_added" => self.edge(&["-1", "-2", "9223372036854775807"], 0, 100),
             "start" | "end" if self.random.once_in(3) => self.one_of(&["-", "+", "-", "+", "(", "(1-1"]),
@@ -360,7 +360,7 @@ impl Values {
         (self.random.between(4_000_000_000, 33_177_117_420) * scale).to_string().into_bytes()
     }
 
-    /// Mostly a number between two, sometimes one of the edges.
+    /// Returns mostly a number between two, sometimes one of the edges.
     pub fn edge(&mut self, edges: &[&str], low: i64, high: i64) -> Vec<u8> {
         if self.random.once_in(16) {
             return self.one_of(edges);

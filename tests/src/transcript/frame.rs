@@ -3,7 +3,7 @@
 //! A scanner for both protocols that is as plain as can be, because it judges the product's own. It works on a whole buffer
 //! from its start each time and is slow for that; it is meant for tests only. Any thread may call it.
 
-/// Why a buffer is not a reply.
+/// The reason why a buffer is not a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Fault {
     /// More bytes are needed.
@@ -16,9 +16,9 @@ enum Fault {
 struct Node<'a> {
     /// The bytes of the whole reply.
     bytes: &'a [u8],
-    /// The bytes of its first line, with the line end.
+    /// The bytes of the reply's first line, with the line end.
     header: &'a [u8],
-    /// Its children, in order.
+    /// The replies inside it, in order.
     children: Vec<Node<'a>>,
 }
 

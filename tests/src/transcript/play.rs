@@ -43,9 +43,9 @@ pub struct Difference {
 /// The results of a run.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// Cases played, counted once a protocol.
+    /// The number of cases played, counted once for each protocol.
     pub cases: usize,
-    /// Replies compared.
+    /// The number of replies compared.
     pub replies: usize,
     /// The differing replies.
     pub differences: Vec<Difference>,
@@ -103,7 +103,7 @@ pub fn play(file: &str, script: &Script, target: &Target, tally: &mut Tally) {
 /// The outcome of one step: its replies, or the reason why there are none.
 pub type Outcome = Result<Vec<Vec<u8>>, String>;
 
-/// Plays one case; the list is short where the case could not go on.
+/// Plays one case; the list is shorter than the case if the case could not go on.
 pub fn run_case(case: &Case, protocol: u8, address: SocketAddr) -> Vec<Outcome> {
     let mut stage = match Stage::set(&case.options, protocol, address) {
         Ok(stage) => stage,
@@ -134,7 +134,7 @@ pub fn settled(step: &Step, replies: &[Vec<u8>]) -> Vec<Vec<u8>> {
     replies.iter().map(settle).collect()
 }
 
-/// Returns the expected and the actual reply, escaped, where they differ.
+/// Returns the expected and the actual reply, escaped, if they differ.
 fn compare(step: &Step, protocol: u8, outcome: &Outcome) -> Option<(String, String)> {
     let expected = match step.expected_bytes(protocol) {
         Ok(bytes) => bytes,
@@ -185,7 +185,7 @@ impl Stage {
         Ok(Stage { address, protocol, keeper, before, connections: HashMap::new(), names: HashMap::new() })
     }
 
-    /// Puts the options back. The case may have ended the keeper's connection; then a new one does it.
+    /// Restores the options. If the case has closed the keeper's connection, a new one does it.
     fn strike(mut self) -> io::Result<()> {
         self.connections.clear();
         if self.keeper.command(&["PING"]).is_err() {
@@ -274,7 +274,7 @@ fn exchange(socket: &mut Connection, bytes: &[u8], replies: Replies) -> io::Resu
             (0..count).map(|_| socket.reply()).collect()
         }
         Replies::UntilClosed => {
-            // A server may hang up before it has read all that we send.
+            // A server may close the connection before it has read all bytes.
             let _ = socket.send(bytes);
             socket.read_to_end().map(|bytes| if bytes.is_empty() { Vec::new() } else { vec![bytes] })
         }

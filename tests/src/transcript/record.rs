@@ -56,7 +56,7 @@ pub fn record(script: &mut Script, target: &Target) -> Vec<String> {
             }
         }
         if let [only] = case.options.protocols[..] {
-            // One protocol was asked for; its replies are written with the plain mark.
+            // The case has one protocol only; its replies are written with the plain mark.
             for step in &mut case.steps {
                 step.expected[usize::from(only == 2)] = step.expected[usize::from(only == 3)].clone();
             }

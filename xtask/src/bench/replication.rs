@@ -21,7 +21,7 @@ use super::report::{Bar, Ratio, Table};
 /// The name that `--only` takes.
 pub const NAME: &str = "replication";
 
-/// With their values of 200 bytes they are 1 GiB.
+/// The number of keys. With their values of 200 bytes they take 1 GiB.
 const KEYS: u64 = 4_970_000;
 
 /// The number of SETs in the stream that is sent or applied; a process's CPU time comes in hundredths of a second.

@@ -27,7 +27,7 @@ pub struct Line {
 /// A ratio: the contender of the numerator, and the contenders of the denominator, the least of which counts.
 pub type Ratio = (&'static str, &'static [&'static str]);
 
-/// A bar that the project has set itself.
+/// A limit that the project has set itself.
 #[derive(Clone, Copy, Debug)]
 pub enum Bar {
     /// The ratio is at most this.
@@ -60,7 +60,7 @@ impl Line {
 }
 
 impl Table {
-    /// As a Markdown table; the last columns are the ratio, the bar and whether it is kept.
+    /// Returns the table as Markdown; the last columns are the ratio, the bar and whether it is kept.
     pub fn as_markdown(&self) -> String {
         let mut text = format!("### {}\n\n", self.title);
         let Some(first) = self.lines.first() else { return text };

@@ -34,7 +34,7 @@ pub fn measure(builds: &Builds, effort: Effort) -> Result<Table, String> {
     let mut samples: Vec<(&'static str, Vec<f64>)> = CONTENDERS.map(|contender| (contender.name, Vec::new())).into();
     for round in 1..=effort.rounds {
         for ((contender, server), (_, samples)) in fleet.servers.iter().zip(&mut samples) {
-            // Off the servers' CPU.
+            // The publisher runs on another CPU than the servers.
             let value = bound_to(&[1], || publish(server, MESSAGES / effort.divisor))??;
             println!("    round {round}: {} {value:.1}", contender.name);
             samples.push(value);
@@ -45,7 +45,7 @@ pub fn measure(builds: &Builds, effort: Effort) -> Result<Table, String> {
     Ok(Table { name: NAME, title: title.to_owned(), lines: vec![line] })
 }
 
-/// CPU microseconds of the server for each of so many messages.
+/// Returns the server's CPU time for each of so many messages, in microseconds.
 fn publish(server: &Server, messages: u64) -> Result<f64, String> {
     let mut subscribers = (0..SUBSCRIBERS).map(|_| subscribe(server)).collect::<std::io::Result<Vec<_>>>();
     let subscribers = subscribers.as_mut().map_err(|error| error.to_string())?;
@@ -72,7 +72,7 @@ fn subscribe(server: &Server) -> std::io::Result<TcpStream> {
     connection.stream().try_clone()
 }
 
-/// CPU time of all threads of a process: the first number of `schedstat` (Linux's `sched-stats.rst`).
+/// Returns the CPU time of all threads of a process: the first number of `schedstat` (Linux's `sched-stats.rst`).
 fn cpu_ns(process_id: u32) -> Result<u64, String> {
     let tasks = std::fs::read_dir(format!("/proc/{process_id}/task")).map_err(|error| error.to_string())?;
     let mut total = 0;

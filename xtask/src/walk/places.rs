@@ -14,7 +14,7 @@ use crate::steps::output_of;
 pub struct Place {
     /// The crate or, for other code, its origin: `std`, a package, a shared library.
     pub room: String,
-    /// The file, below the crate's `src`, where the crate is one of this workspace.
+    /// The file, below the crate's `src`, if the crate is one of this workspace.
     pub file: Option<String>,
 }
 
@@ -64,7 +64,7 @@ fn region_of<'a>(regions: &[Region<'a>], address: u64) -> Option<&'a str> {
     region.map(|region| region.file)
 }
 
-/// `libc` for `libc.so.6`; the system's libraries are named as they are linked.
+/// Returns `libc` for `libc.so.6`; the system's libraries are named as they are linked.
 fn library_name(file: &str) -> String {
     let name = file.split(".so").next().unwrap_or_default();
     if name.is_empty() { "elsewhere".to_owned() } else { name.to_owned() }

@@ -16,10 +16,10 @@ use super::trace::{self, Cut, Window};
 use crate::steps::{cargo, is_installed, output_of, target_folder};
 use sleeve_tests::server::free_port;
 
-/// Calls before the first that counts: caches are filled, buffers have their size, the connection is warm.
+/// The number of calls before the first that counts: caches are filled, buffers have their size, the connection is warm.
 const WARM_UP: usize = 32;
 
-/// Calls of which the middle one is shown.
+/// The number of calls of which the middle one is shown.
 pub const SEEN: usize = 33;
 
 /// The system call that the caller makes between two calls, and nothing else makes.
@@ -40,10 +40,10 @@ pub struct Traced {
     pub windows: Vec<Window>,
 }
 
-/// Makes sure that the programs are there which this chore runs.
+/// Checks that the programs are installed which this chore runs.
 ///
 /// # Errors
-/// The one that is missing, and how it is installed.
+/// The missing program, and the way to install it.
 pub fn look_for_tools() -> Result<(), String> {
     for (program, package) in [("valgrind", "valgrind"), ("addr2line", "binutils")] {
         if !is_installed(program) {
@@ -158,13 +158,13 @@ struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Both fail only where it has ended already.
+        // Both calls fail only if the process has already ended.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// The folder of the traces, which are large, and gone after the drop.
+/// The folder of the traces, which are large. It is removed with the drop.
 struct Traces {
     folder: PathBuf,
 }

@@ -21,9 +21,9 @@ pub struct Window {
 /// The border between one call and the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut<'a> {
-    /// At a system call of this name, which is no part of either.
+    /// A system call of this name, which is part of neither call.
     At(&'a str),
-    /// In a server that sleeps between requests: where it has woken up to receive one.
+    /// The moment at which a server that sleeps between requests has woken up to receive one.
     AtRequests,
 }
 
@@ -70,7 +70,7 @@ impl Cutter<'_> {
         }
     }
 
-    /// The line of a system call that begins, ends, or both.
+    /// Reads the line of a system call that begins, ends, or both.
     fn kernel_call(&mut self, line: &str) {
         let Some((thread, rest)) = line.split_once(']') else { return };
         let Some((_, rest)) = rest.split_once(") ").or_else(|| rest.split_once(')')) else { return };
@@ -110,7 +110,7 @@ impl Cutter<'_> {
         }
     }
 
-    /// Ends the current window where so many instructions and system calls are in it; the rest begins the next.
+    /// Ends the current window at so many instructions and system calls; the remaining ones begin the next.
     fn cut_at(&mut self, (instructions, kernel_calls): (usize, usize)) {
         let next = Window {
             instructions: self.current.instructions.split_off(instructions),

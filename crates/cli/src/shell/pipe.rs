@@ -17,14 +17,14 @@ use crate::interrupt::{INTERRUPTED, Interrupt};
 use crate::output;
 use crate::replies::cut;
 
-/// Bytes copied at once.
+/// The number of bytes copied at once.
 const CHUNK_LENGTH: usize = 64 * 1024;
 /// The interval at which the reader checks whether it has waited too long.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Transfers standard input; `timeout` bounds the wait for a reply after everything was sent, `None` waits for ever.
+/// Transfers standard input; `timeout` bounds the wait for a reply after all data was sent, `None` waits for ever.
 ///
-/// Ctrl-C ends it with the counts so far.
+/// Ctrl-C ends the transfer with the counts so far.
 pub fn run(stream: &Stream, timeout: Option<Duration>, interrupt: &Interrupt) -> ExitCode {
     let mark = mark();
     let sent = AtomicBool::new(false);
@@ -57,7 +57,7 @@ struct Counts {
     replies: u64,
 }
 
-/// Prints the closing line; true when there was no error.
+/// Prints the closing line; returns true if there was no error.
 fn report(outcome: &io::Result<Counts>) -> bool {
     match outcome {
         Ok(counts) => {
@@ -71,7 +71,7 @@ fn report(outcome: &io::Result<Counts>) -> bool {
     }
 }
 
-/// Twenty hexadecimal digits that no reply holds by chance; the standard library seeds its hashers at random.
+/// Returns twenty hexadecimal digits that no reply holds by chance; the standard library seeds its hashers at random.
 fn mark() -> Vec<u8> {
     let digits = |_| format!("{:016x}", RandomState::new().build_hasher().finish());
     (0..2).map(digits).collect::<String>().into_bytes().into_iter().take(20).collect()
@@ -88,10 +88,10 @@ fn send(mut stream: &Stream, mark: &[u8], sent: &AtomicBool) -> io::Result<()> {
             Err(error) => return Err(error),
         }
     }
-    // A line end first, in case the input's last inline command has none.
+    // A line end comes first, because the input's last inline command may have none.
     let mut closing = b"\r\n".to_vec();
     encode(&[b"ECHO", mark], &mut closing);
-    // Said before the echo is sent, so that the reader's words come after it.
+    // The line is printed before the echo is sent, so that the reader's lines come after it.
     output::line(format_args!("All data transferred. Waiting for the last reply..."));
     stream.write_all(&closing)?;
     sent.store(true, Ordering::Release);
@@ -140,7 +140,7 @@ fn receive(
     }
 }
 
-/// Counts the whole replies of the buffer and removes them; true when the echo was among them.
+/// Counts the whole replies of the buffer and removes them; returns true if the echo was among them.
 fn take(buffer: &mut Vec<u8>, scanner: &mut Scanner, last: &[u8], counts: &mut Counts) -> io::Result<bool> {
     let mut taken = 0;
     let mut done = false;

@@ -68,7 +68,7 @@ impl Session {
         Self { target, login, manner, connection: None, in_transaction: false, interrupt: None }
     }
 
-    /// Makes Ctrl-C end the present wait, and not the program, from now on.
+    /// Makes Ctrl-C end only the present wait, and not the program, from now on.
     pub fn heed(&mut self, interrupt: Arc<Interrupt>) {
         if let Some(connection) = &mut self.connection {
             connection.heed(Arc::clone(&interrupt));
@@ -98,14 +98,14 @@ impl Session {
         &self.manner
     }
 
-    /// Leads to another server from now on, over TLS if it did so before.
+    /// Uses another server from now on, over TLS if the session did so before.
     pub fn redirect(&mut self, host: String, port: u16) {
         self.target = self.target.elsewhere(host, port);
         self.connection = None;
         self.connect();
     }
 
-    /// Connects if there is no connection; says on the error output why it could not.
+    /// Connects if there is no connection; prints the reason on the error output if it fails.
     pub fn connect(&mut self) -> bool {
         if self.connection.as_ref().is_some_and(Connection::is_stale) {
             self.connection = None;
@@ -175,13 +175,13 @@ impl Session {
         output::flush();
         result.unwrap_or_else(|error| {
             self.connection = None;
-            // A server that does as it was told ends without an answer.
+            // A server that obeys SHUTDOWN closes the connection without a reply.
             if name.eq_ignore_ascii_case(b"shutdown") && has_hung_up(&error) {
                 return Outcome::Answered;
             }
             if self.is_interrupted() {
                 if stdout().is_terminal() {
-                    // Behind the terminal's "^C".
+                    // The line end follows the terminal's "^C".
                     output::line(format_args!(""));
                 }
                 if !is_stream(words) {
@@ -194,7 +194,7 @@ impl Session {
         })
     }
 
-    /// Asks for a reply, on new connections as long as none is had; `None` when Ctrl-C came first.
+    /// Asks until there is a reply, on new connections if necessary; returns `None` if Ctrl-C came first.
     ///
     /// An error reply is an error of kind `Other`.
     pub fn ask_until_answered(&mut self, words: &[&str], interrupt: &Interrupt) -> io::Result<Option<Vec<u8>>> {
@@ -261,7 +261,7 @@ impl Session {
         }
     }
 
-    /// Follows the changes that an accepted command made.
+    /// Updates the session's state after an accepted command: database, transaction, protocol.
     fn note(&mut self, words: &[Vec<u8>]) {
         let name = words.first().map(|name| name.to_ascii_lowercase()).unwrap_or_default();
         match name.as_slice() {
@@ -286,7 +286,7 @@ impl Session {
         }
     }
 
-    /// An EXEC that is refused has ended its transaction all the same.
+    /// Notes that a refused EXEC has ended its transaction all the same.
     fn note_refusal(&mut self, words: &[Vec<u8>]) {
         if words.first().is_some_and(|name| name.eq_ignore_ascii_case(b"exec")) {
             self.in_transaction = false;

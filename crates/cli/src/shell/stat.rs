@@ -11,7 +11,7 @@ use super::session::Session;
 use crate::interrupt::Interrupt;
 use crate::output;
 
-/// Lines below one heading.
+/// The number of lines below one heading.
 const LINES_MAX: usize = 20;
 
 /// Prints lines until Ctrl-C.
@@ -71,13 +71,13 @@ fn number(info: &str, name: &str) -> u64 {
     field(info, name).and_then(|value| value.trim().parse().ok()).unwrap_or(0)
 }
 
-/// Keys of all databases: lines such as `db0:keys=3,expires=0`.
+/// Returns the number of keys in all databases, from lines such as `db0:keys=3,expires=0`.
 fn keys(info: &str) -> u64 {
     let databases = info.lines().filter_map(|line| line.strip_prefix("db")?.split_once(":keys="));
     databases.filter_map(|(_, rest)| rest.split(',').next()?.parse::<u64>().ok()).sum()
 }
 
-/// Bytes in the largest unit that they fill.
+/// Returns a number of bytes in the largest unit that it fills.
 fn size(bytes: u64) -> String {
     let units = [(1_u64 << 40, "T"), (1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
     match units.iter().find(|(unit, _)| bytes >= *unit) {

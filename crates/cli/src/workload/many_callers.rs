@@ -14,12 +14,12 @@ use crate::endpoint::encode;
 
 const CALLS: u64 = 200_000;
 const FANNED_OUT: u64 = 1_000_000;
-/// Answers that one caller of `fan-out` waits for at a time.
+/// The number of replies for which the caller of `fan-out` waits at a time.
 const AT_ONCE: usize = 10_000;
 const KEY: &str = "many:callers";
 const VALUE: &[u8; 16] = b"0123456789abcdef";
 
-/// Many threads.
+/// The workload of many threads that each wait for every reply.
 pub static MANY_CALLERS: Workload = Workload {
     name: "many-callers",
     about: "200,000 GETs by threads on one connection, each waiting for its answer",

@@ -15,7 +15,7 @@ const OPERATIONS: u64 = 1_000_000;
 /// The number of SETs that are done one by one; the time of the others is computed.
 const SAMPLED: u64 = 50_000;
 const VALUE: &[u8; 16] = b"0123456789abcdef";
-/// Keys that one DEL removes afterwards.
+/// The number of keys that one DEL removes afterwards.
 const REMOVED_AT_ONCE: u64 = 1_000;
 
 /// The figure of the page of Bufferedis, which gathers SETs on its side as MSET, for 100,000 commands and more.
@@ -110,7 +110,7 @@ fn forgotten(client: &Client, count: u64) -> Result<StepTimes, Error> {
     for number in 0..count {
         client.set(key(number), VALUE).forget();
     }
-    // One connection answers in order: with this answer, all others have come.
+    // One connection replies in order: once this reply has arrived, all others have.
     client.ping().wait()?;
     Ok(watch.stop(count))
 }

@@ -33,7 +33,7 @@ use step::Step;
 pub use step::Workload;
 use table::Table;
 
-/// Operations of a step that are done over a narrow line.
+/// The number of operations of a step that are done over a narrow line.
 const NARROW_OPERATIONS_MAX: u64 = 20_000;
 
 /// The workloads: those of the documents, and one that reads, which the documents do not have.
@@ -47,7 +47,7 @@ pub static WORKLOADS: [&Workload; 7] = [
     &many_callers::FAN_OUT,
 ];
 
-/// `bench --workload NAME`: runs one of them, or all; the exit code is 1 when one could not be completed, and 130 when Ctrl-C
+/// Runs `bench --workload NAME`: one workload, or all; the exit code is 1 if one could not be completed, and 130 if Ctrl-C
 /// ended it.
 pub fn run(options: &BenchOptions) -> ExitCode {
     match try_run(options) {
@@ -140,14 +140,14 @@ pub fn run_all(
     Ok(())
 }
 
-/// The means that exist in addition to the client where the server is another process.
+/// The measuring tools that exist only if the server is another process.
 #[derive(Debug, Default)]
 pub struct Far<'a> {
-    /// A bare socket to it.
+    /// A bare socket to the server.
     pub raw: Option<&'a mut Raw>,
-    /// The CPU time of its process, which is not this one.
+    /// The CPU time of the server's process, which is not this one.
     pub meter: Option<&'a Meter>,
-    /// True if the line is narrow: then a part of a step stands for the whole.
+    /// True if the line has a limited bandwidth: then a part of a step stands for the whole.
     pub is_narrow: bool,
 }
 
@@ -158,7 +158,7 @@ impl Far<'_> {
     }
 }
 
-/// Does a step by the client and raw, in turns.
+/// Runs a step by the client and over the bare socket, in turns.
 fn run_step(step: &Step, client: &Client, far: &mut Far<'_>, table: &mut Table) -> Result<(), String> {
     let (mut by_client, mut by_raw) = (Vec::new(), Vec::new());
     let (meter, count) = (far.meter, far.count(step));

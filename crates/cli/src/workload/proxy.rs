@@ -21,17 +21,17 @@ use rustix::fs::Timespec;
 
 use crate::endpoint::{Endpoint, Login, Stream, encode, exchange};
 
-/// Bytes read at once.
+/// The number of bytes read at once.
 const CHUNK_LENGTH: usize = 64 * 1024;
-/// Bytes that one direction holds before it stops reading.
+/// The number of bytes that one direction holds before it stops reading.
 const HELD_MAX: usize = 64 * 1024 * 1024;
-/// The most bytes of one direction that may wait, where the line has a width.
+/// The most bytes of one direction that may wait, if the line has a limited bandwidth.
 const NARROW_HELD_MAX: usize = 64 * 1024;
 /// The longest sleep of the thread, so that it notices its end.
 const NAP: Duration = Duration::from_millis(50);
-/// PINGs of one measurement.
+/// The number of PINGs of one measurement.
 const PINGS: usize = 200;
-/// Corrections of the delay.
+/// The number of corrections of the delay.
 const CORRECTIONS: usize = 4;
 
 /// The line between the client and the server.
@@ -85,7 +85,7 @@ impl Proxy {
         self.added
     }
 
-    /// Moves the delay until the added round trip is the wanted one.
+    /// Corrects the delay until the added round trip is the wanted one.
     fn calibrate(
         &mut self,
         target: &Endpoint,
@@ -141,25 +141,25 @@ struct Relay {
     listener: TcpListener,
     target: Endpoint,
     stop: Arc<AtomicBool>,
-    /// Delay of one direction.
+    /// The delay of one direction.
     delay_ns: Arc<AtomicU64>,
-    /// Width of one direction.
+    /// The bandwidth of one direction.
     bits_per_second: Option<u64>,
     pairs: Vec<Pair>,
     chunk: Vec<u8>,
 }
 
-/// Returns how much of a line of this width is taken at once: the bytes that it carries in a millisecond.
+/// Returns the number of bytes that a line of this bandwidth takes at once: those that it carries in a millisecond.
 fn piece_length(bits_per_second: u64) -> usize {
     ((bits_per_second / 8_000) as usize).clamp(1_400, CHUNK_LENGTH)
 }
 
-/// A client's connection and the server's that belongs to it.
+/// A client's connection and the connection to the server that belongs to it.
 struct Pair {
     ends: [Stream; 2],
-    /// Bytes that were read from the end with the same number and are due at the other one.
+    /// The bytes that were read from the end with the same index and are due at the other end.
     held: [Held; 2],
-    /// Bytes of one direction that may wait.
+    /// The most bytes of one direction that may wait.
     held_max: usize,
 }
 
@@ -204,7 +204,8 @@ struct Piece {
 
 impl Relay {
     fn run(mut self) {
-        // Sleeps end when they should, not up to 50 microseconds later. Without the right to that, calibration still helps.
+        // Without this slack, a sleep may end up to 50 microseconds late. If the system does not allow the change,
+        // calibration still helps.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         while !self.stop.load(Ordering::Relaxed) {
             let ready = self.wait();
@@ -233,7 +234,7 @@ impl Relay {
         }
     }
 
-    /// Sleeps until bytes arrive or are due; says which descriptors are readable: the listener, then two of each pair.
+    /// Sleeps until bytes arrive or are due; returns which descriptors are readable: the listener, then two of each pair.
     fn wait(&self) -> Vec<bool> {
         let mut descriptors = vec![PollFd::from_borrowed_fd(self.listener.as_fd(), PollFlags::IN)];
         for pair in &self.pairs {
@@ -245,7 +246,7 @@ impl Relay {
         let due = self.pairs.iter().flat_map(|pair| &pair.held).filter_map(Held::next_due).min();
         let nap = due.map_or(NAP, |due| due.saturating_duration_since(now).min(NAP));
         let nap = Timespec { tv_sec: nap.as_secs() as i64, tv_nsec: nap.subsec_nanos().into() };
-        // An interrupted sleep is a short one.
+        // An interrupted sleep is only shorter.
         let _ = poll(&mut descriptors, Some(&nap));
         let readable = PollFlags::IN | PollFlags::HUP | PollFlags::ERR;
         descriptors.iter().map(|descriptor| descriptor.revents().intersects(readable)).collect()
@@ -339,7 +340,7 @@ mod tests {
     use super::*;
     use std::io::{BufRead, BufReader};
 
-    /// Answers each line `PING` with a pong, and `BYE` with a long farewell and the connection's end.
+    /// Starts a server that answers each line `PING` with a pong, and `BYE` with a long farewell and the connection's end.
     fn start_server(farewell: Vec<u8>) -> Endpoint {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();

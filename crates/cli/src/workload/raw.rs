@@ -10,7 +10,7 @@ use super::sample::{SAMPLE_TIME_MAX, StepTimes, Stopwatch};
 use crate::endpoint::{Endpoint, Login, Stream};
 use crate::replies::Replies;
 
-/// Bytes read at once.
+/// The number of bytes read at once.
 const CHUNK_LENGTH: usize = 64 * 1024;
 
 /// Requests as bytes, with their lengths and the number of replies of each.
@@ -70,7 +70,7 @@ impl Raw {
         Ok(watch.stop(done))
     }
 
-    /// Sends everything as fast as the socket takes it, and reads replies as they come.
+    /// Sends all requests as fast as the socket takes them, and reads replies as they arrive.
     pub fn together(&mut self, requests: &Requests) -> io::Result<StepTimes> {
         self.stream.set_nonblocking(true)?;
         let mut replies = Replies::default();

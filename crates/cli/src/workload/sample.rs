@@ -22,22 +22,22 @@ impl Stopwatch {
         Self { cpu_ns: own_nanoseconds(), started: Instant::now() }
     }
 
-    /// Time since the start.
+    /// Returns the time since the start.
     pub fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }
 
-    /// Stops both after so many operations.
+    /// Stops the clock and the meter after so many operations.
     pub fn stop(&self, operations: u64) -> StepTimes {
         let elapsed = self.started.elapsed();
         StepTimes { operations, elapsed, cpu_ns: own_nanoseconds() - self.cpu_ns, server_cpu_ns: None }
     }
 }
 
-/// So many operations, and their time.
+/// A number of operations, and their time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepTimes {
-    /// Operations done.
+    /// The number of operations done.
     pub operations: u64,
     /// Time from first to last.
     pub elapsed: Duration,

@@ -21,10 +21,10 @@ pub enum Lapse {
     NoLength,
 }
 
-/// The word of a manifest that says how much of a file counts.
+/// The word of a manifest in front of the number of bytes that count.
 const LENGTH: &str = " length ";
 
-/// A name that is to be given, and the name before.
+/// A rename that is put off: the new name, and the old one.
 type LateName = (PathBuf, PathBuf);
 
 /// The fault of a faulty disk.
@@ -46,7 +46,7 @@ struct Late {
     base: Option<(PathBuf, bool)>,
 }
 
-/// This disk, with a fault.
+/// Returns this disk with a fault.
 pub fn faulty(disk: Arc<dyn Disk>, lapse: Lapse) -> PassingDisk<Fault> {
     PassingDisk::new(Arc::clone(&disk), Fault { disk, lapse, late: Mutex::default() })
 }

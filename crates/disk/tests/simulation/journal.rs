@@ -7,7 +7,7 @@ use sleeve_tests::random::Random;
 #[derive(Clone, Debug, Default)]
 pub struct Journal {
     bytes: Vec<u8>,
-    /// For each piece its kind and where it ends.
+    /// The kind of each piece, and the offset at which it ends.
     pieces: Vec<(Kind, u64)>,
     /// The journal's offset of the first byte.
     start: u64,
@@ -20,9 +20,9 @@ pub struct Journal {
 pub enum Kind {
     /// A piece of one request.
     Single,
-    /// So many between MULTI and EXEC.
+    /// A piece of so many requests between MULTI and EXEC.
     Transaction(usize),
-    /// None of its bytes are logged.
+    /// A piece that is not logged.
     Unlogged,
 }
 
@@ -68,8 +68,8 @@ impl Journal {
         self.pieces.push((Kind::Single, self.end()));
     }
 
-    /// Returns the next whole pieces from `from` on, `count` at the most: where they end, and the parts of them that are
-    /// logged.
+    /// Returns the next whole pieces from `from` on, at most `count`: the offset at which they end, and the parts of them
+    /// that are logged.
     pub fn read(&self, from: u64, count: usize) -> (u64, Vec<&[u8]>) {
         let (mut end, mut slices) = (from, Vec::new());
         for &(kind, to) in self.pieces.iter().filter(|(_, to)| *to > from).take(count) {

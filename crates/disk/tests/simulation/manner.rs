@@ -13,7 +13,7 @@ pub struct Manner {
     pub keeps_power: bool,
     /// True if no sync is asked for.
     pub never_syncs: bool,
-    /// True if the journal lets go of the written bytes, synced or not.
+    /// True if the journal drops the written bytes, synced or not.
     pub forgets: bool,
 }
 

@@ -24,10 +24,10 @@ use manner::{Manner, SOUND};
 use owed::{Owed, check};
 use server::{Done, Life, Server, options, read_back};
 
-/// Steps of one life; a life is some hundred calls long.
+/// The number of steps of one life; a life is some hundred calls long.
 const STEPS: usize = 120;
 
-/// Lives of one disk.
+/// The number of lives of one disk.
 const LIVES: usize = 3;
 
 fn wrapped(disk: &CrashingDisk, lapse: Option<Lapse>) -> Arc<dyn Disk> {
@@ -85,7 +85,7 @@ fn run(seed: u64, manner: Manner) -> Result<Done, String> {
             }
         }
         disk.cut();
-        // The last start is to be a whole one.
+        // The last start must succeed, so nothing fails in it.
         let next = if number + 1 >= LIVES { Plan::default() } else { plan(&mut random, calls) };
         has_power = manner.keeps_power || (random.once_in(3) && !manner.promises_early && !owed.is_hurt);
         if has_power {
@@ -104,7 +104,7 @@ fn runs(count: usize, manner: Manner) -> impl Iterator<Item = Result<Done, Strin
     seeds.map(move |seed| run(seed, manner).map_err(|wrong| format!("seed {seed}: {wrong}")))
 }
 
-/// Returns the runs that go wrong, of so many.
+/// Returns the faults of those runs that go wrong, of so many.
 fn wrong_runs(count: usize, manner: Manner) -> impl Iterator<Item = String> {
     runs(count, manner).filter_map(Result::err)
 }
@@ -124,7 +124,7 @@ fn none_goes_wrong(count: usize, manner: Manner) {
 
 #[test]
 fn nothing_that_was_promised_is_lost_torn_or_doubled_by_a_cut() {
-    // Three cuts a run.
+    // A run has three cuts.
     none_goes_wrong(soak::count(900).div_ceil(LIVES), SOUND);
 }
 
@@ -135,7 +135,7 @@ fn nothing_that_was_written_is_lost_with_the_process() {
     }
 }
 
-/// As under `appendfsync no`.
+/// Checks a server that never syncs, as under `appendfsync no`.
 #[test]
 fn without_syncs_the_process_loses_nothing_and_the_power_an_end() {
     for keeps_power in [true, false] {
@@ -143,7 +143,8 @@ fn without_syncs_the_process_loses_nothing_and_the_power_an_end() {
     }
 }
 
-/// As where `appendfsync` is `no` and then another: the first sync fails for bytes that the journal has no longer.
+/// Checks a server that begins to sync late, as after a change of `appendfsync no`: the first sync fails for bytes that the
+/// journal does not have any more.
 #[test]
 fn what_the_journal_has_let_go_of_is_healed_from_the_old_files() {
     for (checksums, keeps_power) in [(true, false), (true, true), (false, true)] {
@@ -152,7 +153,7 @@ fn what_the_journal_has_let_go_of_is_healed_from_the_old_files() {
     }
 }
 
-/// A fault is found when some run goes wrong in this way; most need the power to go in one short moment.
+/// Checks that some run finds a fault in this way; most faults show only if the power goes in one short moment.
 fn is_found(manner: Manner, sentence: &str) {
     let mut others = Vec::new();
     for wrong in wrong_runs(3_000, manner) {

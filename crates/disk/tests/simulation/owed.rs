@@ -14,7 +14,7 @@ pub struct Owed {
     pub is_hurt: bool,
 }
 
-/// Checks that the pieces found are those done, as far as they go, and go as far as was promised.
+/// Checks that the pieces found are a prefix of those done, and that none of those promised is missing.
 pub fn check(found: &[usize], promised: &[usize], done: &[usize]) -> Result<(), String> {
     if found.len() < promised.len() {
         return Err(format!("{} pieces were promised, {} are there", promised.len(), found.len()));

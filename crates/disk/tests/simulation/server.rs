@@ -54,10 +54,10 @@ pub fn read_back(disk: Arc<dyn Disk>, options: Options) -> Result<Found, String>
     }
 }
 
-/// A rewrite, as far as it has come.
+/// The progress of a rewrite.
 enum Rewriting {
     Idle,
-    /// The increment is there; the base has so many of its pieces, of so many.
+    /// The increment is made; the base has so many of its pieces, of so many.
     Writing {
         since: i64,
         file: Arc<dyn File>,
@@ -80,12 +80,12 @@ pub struct Server {
     life: Life,
     pub journal: Journal,
     log: AofWriter,
-    /// The pieces that were there before this life.
+    /// The pieces of earlier lives.
     before: Vec<usize>,
     rewriting: Rewriting,
     sync: Option<SyncJob>,
     now: i64,
-    /// Rewrites that have ended, and healings.
+    /// The number of rewrites that have ended, and of healings.
     pub done: Done,
 }
 
@@ -123,7 +123,7 @@ impl Server {
         self.before.iter().copied().chain(self.journal.logged_until(offset)).collect()
     }
 
-    /// Returns the pieces that have to be there at the next start. With `early`, it promises more than is so.
+    /// Returns the pieces that must be there at the next start. With `early`, it promises more than is durable.
     pub fn owed(&self, early: bool) -> Owed {
         let (synced, end) = (self.pieces_until(self.log.synced_end()), self.pieces_until(self.log.end()));
         let durable = if early { end.clone() } else { synced };
@@ -135,7 +135,7 @@ impl Server {
         self.journal.next_number()
     }
 
-    /// Lives until its steps are done or the power goes.
+    /// Lives until the steps are done or the power goes.
     pub fn live(&mut self, random: &mut Random, is_over: impl Fn() -> bool) {
         for _ in 0..self.life.steps {
             if is_over() {
@@ -265,10 +265,10 @@ impl Server {
             self.write(random);
         }
         if !self.life.manner.never_syncs && random.once_in(3) && self.sync().is_err() {
-            // The log is healed between the making of an increment and the switch to it, which is refused then.
+            // The AOF is healed between the making of an increment and the switch to it; the switch is then refused.
             self.heal(random)?;
         }
-        // The data is taken here, and all that it stands for is appended before the switch.
+        // The data of the base is taken here, and everything that it stands for is appended before the switch.
         self.append(usize::MAX);
         let stands_for = self.journal.end();
         if self.log.end() != stands_for {

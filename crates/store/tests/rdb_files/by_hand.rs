@@ -8,7 +8,7 @@ use super::values::{contents, limits, store};
 
 #[test]
 fn what_a_length_claims_is_not_reserved() {
-    // Each claims 2^60 elements or bytes and has none.
+    // Each value claims 2^60 elements or bytes and has none.
     let claim = [0x81, 0x10, 0, 0, 0, 0, 0, 0, 0];
     for kind in 0..=30 {
         for prefix in [&b""[..], &[0; 8], &[1], &[2]] {
@@ -82,7 +82,7 @@ fn packs_are_taken_over_only_where_they_are_collections() {
     }
     let error = loaded(&file_of(4, b"\x02\x01a\x011\x01a\x012")).err().expect("it is refused").to_string();
     assert!(error.contains("twice"), "{error}");
-    // Values that would look otherwise had they been written here are put together anew.
+    // Values that would have another form if they were written here are put together anew.
     let same: [(u8, &[&str], &[&str]); 4] = [
         (SORTED_SET, &["b", "2", "a", "1.5"], &["a", "1.5", "b", "2"]),
         (SORTED_SET, &["a", "0.10000000000000001"], &["a", "0.1"]),
@@ -108,7 +108,7 @@ const STREAM_OF_8_6: &[u8] = b"\x01\x10\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x01\x1d\
 fn a_stream_of_redis_8_6_is_read_with_what_it_knows_of_producers() {
     let file = |producers: &[u8]| [b"REDIS0013", &file_of(26, &[STREAM_OF_8_6, producers].concat())[9..]].concat();
     let read = contents(&loaded(&file(b"\0\0\0")).unwrap());
-    // The same as version 11 has it, behind which nothing comes.
+    // The same stream in version 11 has no bytes behind its groups.
     let earlier = contents(&loaded(&file_of(21, &STREAM_OF_8_6[..STREAM_OF_8_6.len() - 4])).unwrap());
     assert_eq!((read.len(), &read), (1, &earlier));
     let producers = b"\x02\x01p\x02\x04iid1\x01\x01\x04iid2\x02\0\x01q\x01\x01x\x03\0\x05\x04";
@@ -155,8 +155,8 @@ fn stream_of_one_block(name: &str, live: u64, deleted: u64, flags: impl Fn(u64) 
     front.into_iter().chain(behind).collect()
 }
 
-/// A block with entries that must be put together anew has its names once, as in the file, at any number of blocks that the
-/// limits would make of it.
+/// Checks a block with entries that must be put together anew: its names are kept once, as in the file, however many blocks
+/// the limits would make of it.
 #[test]
 fn a_stream_is_no_larger_than_what_it_was_read_from() {
     const SAME_NAMES: i64 = 2;

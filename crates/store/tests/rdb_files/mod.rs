@@ -36,7 +36,7 @@ fn format(version: Version) -> Format {
     Format { version, is_compressing: true, is_summing: true }
 }
 
-/// Gives out a file in pieces of random sizes, as disks and sockets do.
+/// A source that gives out a file in pieces of random sizes, as disks and sockets do.
 struct Pieces<'a>(&'a [u8], Random);
 
 impl std::io::Read for Pieces<'_> {
@@ -324,7 +324,7 @@ fn deadlines_that_are_nearer_than_the_next_sweep_are_written() {
         let field = number.to_string().into_bytes();
         map.set(&field, b"value", Deadline::At(if number < 100 { 10 } else { 12 }), limits.hash, 0);
     }
-    // The sweep that removes the first hundred rests for longer than the others live.
+    // After the sweep that removes the first hundred fields, the next one comes later than the other fields expire.
     map.expire(11, usize::MAX, |_| {});
     assert_eq!((map.as_ref().len(), map.due_ms() > Some(12)), (4_900, true));
     let named = store.key(b"key");
@@ -365,16 +365,16 @@ fn a_flipped_bit_anywhere_is_an_error_or_changes_nothing() {
         let (file, wanted) = small_file(version);
         assert_eq!(contents(&loaded(&file).unwrap()), wanted);
         for at in 0..file.len() {
-            // Every bit of one file, and of the others one bit of every byte.
+            // All bits of one file are flipped, and one bit of every byte of the others.
             for bit in if version == Version::Ten { 0..8 } else { at % 8..at % 8 + 1 } {
                 let mut damaged = file.clone();
                 damaged[at] ^= 1 << bit;
-                // One bit makes of version 12 the version 2, in which there was no sum yet.
+                // A flipped bit can turn version 12 into version 2, which had no checksum yet.
                 if let Ok(store) = loaded(&damaged) {
                     assert_eq!(contents(&store), wanted, "{version:?}: bit {bit} of byte {at} was flipped");
                     assert_eq!(at, 7);
                 }
-                // Without the sum it may be another file, but it hangs nothing and breaks nothing.
+                // Without the checksum the bytes may be another file, but reading it must not hang or panic.
                 let other = store();
                 let mut reader = Reader::new(damaged.as_slice(), limits(&other));
                 reader.trust_sum();

@@ -30,7 +30,7 @@ impl Random {
         self.below(limit)
     }
 
-    /// Words, integers of every width, and bytes that can be compressed and that cannot.
+    /// Returns words, integers of every width, and bytes that can be compressed and that cannot.
     fn bytes(&mut self, length_max: u64) -> Vec<u8> {
         match self.below(6) {
             0 => (self.scale(55) as i64 * if self.below(2) == 0 { 1 } else { -1 }).to_string().into_bytes(),

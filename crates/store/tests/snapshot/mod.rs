@@ -16,14 +16,14 @@ use world::{DATABASES, Mix, Random, World};
 
 use crate::file::load;
 
-/// Returns how many random runs there are: `short`, unless a soak asks for another number.
+/// Returns the number of random runs: `short`, unless a soak asks for another number.
 fn seeds(short: u64) -> u64 {
     let asked = std::env::var("SLEEVE_SOAK_COUNT").ok();
     let seeds = asked.map_or(short, |count| count.parse().expect("a number"));
     if cfg!(miri) { 1 } else { seeds }
 }
 
-/// Returns how many snapshots are taken of one world; an interpreter takes fewer.
+/// Returns the number of snapshots of one world; an interpreter takes fewer.
 fn rounds(usual: u64) -> u64 {
     if cfg!(miri) { 2 } else { usual }
 }
@@ -56,9 +56,10 @@ impl Run {
         Budget { bytes: 1 + random.below(6000) as usize, pieces: 1 + random.below(60) as usize }
     }
 
-    /// Takes a snapshot while so many changes happen between two steps, and compares it. Returns how many values were open.
+    /// Takes a snapshot while so many changes happen between two steps, and compares it. Returns the number of values that
+    /// were opened.
     fn compare(&mut self, changes: u64) -> usize {
-        // Now it is gathered as it comes, and now it is written to a file, which is read back.
+        // The snapshot is gathered directly, or written to a file that is read back.
         let in_file = self.world.random.one_in(2);
         let expected = copy(&self.world.store, if in_file { seen_in_file } else { seen });
         let mut snapshot = self.begin();
@@ -88,7 +89,7 @@ impl Run {
             gathered.whole = loaded(writer);
         }
         for (key, value) in &expected {
-            // Values may be megabytes: which one it is says enough.
+            // Values may be megabytes, so the message names the key only.
             let is_right = gathered.whole.get(key) == Some(value);
             assert!(is_right, "database {}, key {} is another", key.0, String::from_utf8_lossy(&key.1));
         }
@@ -97,7 +98,7 @@ impl Run {
         gathered.opened
     }
 
-    /// Begins a snapshot and drops it somewhere; before the next one its marks are brought to their end.
+    /// Begins a snapshot and drops it at some point; before the next one its pending entries are brought to their end.
     fn abort(&mut self, changes: u64) {
         let mut snapshot = self.begin();
         for _ in 0..self.world.random.below(20) {
@@ -241,7 +242,7 @@ fn what_writers_hand_over_is_counted_until_it_is_taken() {
         drop(store.lock_of(named.hash).remove(0, named));
     }
     let before = waiting.bytes();
-    // The last table of each shard has handed over all, as every key is gone.
+    // The last table of each shard has delivered everything, because all keys were removed.
     assert!((200 * KEYS as usize..300 * KEYS as usize).contains(&before), "{before} bytes wait");
     let mut given = 0;
     let mut count = |record: Record<'_>| {
@@ -257,8 +258,8 @@ fn for_any_thread<T: Send>(value: T) -> T {
     value
 }
 
-/// Threads move units from one key to another under the locks of both, while snapshots are taken: the sum is always the same,
-/// at any interleaving of the threads between two steps.
+/// Checks snapshots beside threads that move units from one key to another under the locks of both: the sum is always the
+/// same, at any interleaving of the threads between two steps.
 #[test]
 fn a_snapshot_beside_threads_is_of_one_instant() {
     const KEYS: u64 = if cfg!(miri) { 20 } else { 300 };

@@ -16,11 +16,11 @@ pub enum Seen {
     Set(BTreeSet<Vec<u8>>),
     SortedSet(BTreeMap<Vec<u8>, u64>),
     Hash(BTreeMap<Vec<u8>, (Vec<u8>, Option<i64>)>),
-    /// Blocks or entries, then everything else.
+    /// A stream: its blocks or entries, then everything else.
     Stream(Vec<(StreamId, Vec<Vec<u8>>)>, String),
 }
 
-/// Database and key, with deadline and value.
+/// All keys by database and name, with deadline and value.
 pub type Whole = BTreeMap<(usize, Vec<u8>), (Option<i64>, Seen)>;
 
 pub fn text(value: ValueRef<'_>) -> Vec<u8> {
@@ -88,7 +88,7 @@ pub fn seen_in_file(entry: &EntryRef<'_>) -> Seen {
     Seen::Stream(entries, beside_blocks(stream))
 }
 
-/// Returns all that is in a store, copied the plain way.
+/// Returns the contents of a store, copied without a snapshot.
 pub fn copy(store: &Store, seen: fn(&EntryRef<'_>) -> Seen) -> Whole {
     let all = store.lock_all();
     let mut whole = Whole::new();

@@ -166,7 +166,7 @@ impl World {
         }
     }
 
-    /// Strings of one to three megabytes, changed here and there.
+    /// Changes strings of one to three megabytes here and there.
     fn change_long(&mut self, db: usize, key: &[u8]) {
         let (named, moment, bytes, choice) = (self.store.key(key), self.moment(), self.bytes(), self.random.below(20));
         let at = self.random.below(3 << 20) as usize;
@@ -205,7 +205,7 @@ impl World {
         let numbers: Vec<u64> = (0..1 + self.random.below(12)).map(|_| self.random.below(2000)).collect();
         let goes = self.random.below(10) < 4;
         let change = |set: &mut Set| match choice {
-            // SPOP of all.
+            // As SPOP of all members does.
             0 => drop(std::mem::replace(set, Set::new(set.hash_key()))),
             _ => numbers.iter().for_each(|&number| {
                 let _ = if goes { set.remove(&*field(number)) } else { set.add(&*field(number), &SET_LIMITS) };
@@ -311,7 +311,7 @@ impl World {
             6..11 => change_groups(stream, &numbers, choice),
             11 if keep < 60 => _ = stream.remove_group(format!("group:{}", numbers[0] % 3).as_bytes()),
             12 if keep < 60 => {
-                // Ids are set back: new blocks stand before the last that there was.
+                // Ids are set back, so that new blocks stand before the former last one.
                 _ = stream.trim(Keep::Last(0), false, None);
                 let counters = StreamCounters { last_id: StreamId::new(keep, 0), ..stream.counters() };
                 stream.set_counters(counters);
@@ -335,7 +335,7 @@ impl World {
         }
     }
 
-    /// RENAME, MOVE and COPY.
+    /// Does RENAME, MOVE or COPY.
     fn put_elsewhere(&mut self, db: usize, key: &[u8]) {
         let (to_db, to_key) = self.key();
         if (db, key) == (to_db, &to_key[..]) {
@@ -351,7 +351,7 @@ impl World {
         self.store.lock(shard as usize).expire_step(db, self.now_ms, budget, |_, garbage| drop(garbage));
     }
 
-    /// Many keys come and go, so that segments grow, split, shrink and merge.
+    /// Adds and removes many keys, so that segments grow, split, shrink and merge.
     fn crowd(&mut self) {
         let (db, goes) = (self.random.below(DATABASES as u64) as usize, self.random.one_in(2));
         let most = if cfg!(miri) { 8 } else { 400 };

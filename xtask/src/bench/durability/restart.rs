@@ -25,7 +25,7 @@ const LOGGED: &[&str] = &["--appendonly", "yes", "--appendfsync", "no"];
 struct Shape {
     label: &'static str,
     requests: u64,
-    /// A request by its number.
+    /// The function that returns a request by its number.
     words: fn(u64, &mut Noise) -> Vec<Vec<u8>>,
     /// True if half of the data is in the increment of an AOF, the other half in its base; otherwise all of it is in an RDB.
     is_logged: bool,
@@ -62,7 +62,7 @@ fn collection(number: u64, noise: &mut Noise) -> Vec<Vec<u8>> {
     let key = key(number);
     let command = ["HSET", "SADD", "ZADD", "RPUSH", "EVAL"][(number % 5) as usize];
     if command == "EVAL" {
-        // The entries of a stream come by a script: a request for each would be another load.
+        // A script adds the entries of a stream: a request for each would be another load.
         let code =
             "for at = 1, ARGV[1] do redis.call('XADD', KEYS[1], at .. '-1', 'number', at * 7, 'word', 'w' .. at) end";
         return ["EVAL", code, "1", &key, &size.to_string()].map(|word| word.as_bytes().to_vec()).into();
@@ -121,7 +121,8 @@ pub fn measure(builds: &Builds, effort: Effort) -> Result<Table, String> {
     Ok(Table { name: NAME, title: title.to_owned(), lines })
 }
 
-/// Starts a server that has ended, until it serves, and ends it: seconds, and those of CPU.
+/// Starts a server that has ended, waits until it serves, and ends it; returns the seconds until then, and the seconds of CPU
+/// time.
 fn start(server: &mut Server, cpus: &[usize]) -> Result<(f64, f64), String> {
     let begun = Instant::now();
     bound_to(cpus, || server.restart())??;

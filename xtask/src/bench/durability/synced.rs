@@ -22,7 +22,7 @@ pub const NAME: &str = "sync";
 /// The duration of the bare loop.
 const BARE_TIME: Duration = Duration::from_millis(500);
 
-/// Bytes that a SET of these keys and values takes in a log.
+/// The number of bytes that a SET of these keys and values takes in an AOF.
 const REQUEST_BYTES: usize = 58;
 
 const ALWAYS: &[&str] = &["--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0"];
@@ -33,11 +33,11 @@ const CONTENDERS: [Contender; 3] = [
     Contender { options: ALWAYS, cpus: &[0, 1], ..Contender::VALKEY },
 ];
 
-/// Clients, requests in flight of each, requests, and the bars for the ratios to the disk and to Valkey.
+/// The rows: clients, requests in flight of each, requests, and the bars for the ratios to the disk and to Valkey.
 const ROWS: [(u32, u32, u64, Option<f64>, f64); 3] =
     [(50, 1, 100_000, Some(1.18), 1.0), (50, 16, 1_000_000, Some(1.43), 1.0), (1_000, 16, 2_000_000, None, 0.67)];
 
-/// Two tables of the same samples: Sleeve beside the disk, and beside Valkey.
+/// Measures two tables of the same samples: Sleeve beside the disk, and beside Valkey.
 ///
 /// # Errors
 /// When a server, the generator or the disk fails.
@@ -78,7 +78,7 @@ pub fn measure(builds: &Builds, effort: Effort) -> Result<[Table; 2], String> {
     ])
 }
 
-/// Microseconds of one append of so many bytes with its sync; the median of a short time.
+/// Returns the microseconds of one append of so many bytes with its sync; the median over a short time.
 fn bare_us(folder: &Path, bytes: usize) -> Result<f64, String> {
     let failed = |error: std::io::Error| format!("the disk cannot be measured in {}: {error}", folder.display());
     let path = folder.join("bare");

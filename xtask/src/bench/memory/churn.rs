@@ -14,10 +14,11 @@ use sleeve_tests::Server;
 
 const KEYS: u64 = 300_000;
 
-/// Values have so many bytes at least, and less than so many.
+/// The range of the values' lengths, in bytes.
 const LENGTHS: std::ops::Range<u64> = 16..512;
 
-/// In each round a third of the keys gets a value of another size, and a tenth is deleted and comes back in the next.
+/// The number of rounds. In each round a third of the keys gets a value of another size, and a tenth is deleted and comes
+/// back in the next.
 const ROUNDS: u64 = 8;
 
 const LABELS: [&str; 3] = [
@@ -26,7 +27,7 @@ const LABELS: [&str; 3] = [
     "then the others deleted: percent that is left",
 ];
 
-/// Does the same to each server.
+/// Writes the same keys to each server, and measures its memory.
 ///
 /// # Errors
 /// When a server fails.
@@ -66,7 +67,7 @@ fn growth(server: &Server, empty: u64) -> Result<f64, String> {
     Ok(at_rest(server)?.saturating_sub(empty) as f64)
 }
 
-/// Writes, changes and deletes; the lengths of the values in the end, when every key is there.
+/// Writes, changes and deletes; returns the lengths of the values in the end, when every key exists.
 fn churn(server: &Server) -> Result<Vec<u64>, String> {
     let mut noise = Noise(11);
     let mut lengths: Vec<u64> = (0..KEYS).map(|_| length(&mut noise)).collect();

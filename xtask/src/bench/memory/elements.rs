@@ -8,16 +8,16 @@ use super::super::report::{Bar, Line, Table};
 use super::resident::{NAME, at_rest, contenders};
 use sleeve_tests::Server;
 
-/// Requests that come first, and are taken back.
+/// The number of requests that come first, and are reverted.
 const WARM: u64 = 1_000;
 
 /// The data to write.
 struct Shape {
     label: &'static str,
     requests: u64,
-    /// Keys or elements that one request writes.
+    /// The number of keys or elements that one request writes.
     each: u64,
-    /// The words of a request by its number.
+    /// The function that returns the words of a request by its number.
     words: fn(u64) -> Vec<String>,
     bar: Option<Bar>,
 }

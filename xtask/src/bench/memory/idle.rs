@@ -12,10 +12,10 @@ use sleeve_tests::{Connection, Server};
 
 const CONNECTIONS: u64 = 10_000;
 
-/// Connections that are opened before: the first ones touch parts of the program itself, which do not count as theirs.
+/// The number of connections that are opened first, and not counted: they touch parts of the program itself.
 const WARM: u64 = 100;
 
-/// Bytes of each.
+/// The limit of the bytes of each connection.
 const BAR: f64 = 2_048.0;
 
 const OPTIONS: &[&str] = &["--maxclients", "11000"];

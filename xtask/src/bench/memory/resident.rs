@@ -11,7 +11,7 @@ use sleeve_tests::Server;
 /// The name that `--only` takes.
 pub const NAME: &str = "memory";
 
-/// Memory is at rest when it has not shrunk for so long; it is waited for at most so long.
+/// The time without shrinking after which memory is at rest, and the longest time to wait for that.
 const REST: Duration = Duration::from_secs(2);
 const REST_MAX: Duration = Duration::from_secs(30);
 

@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub struct Embedded {
     local: Local,
-    /// Hears when the engine has more to say.
+    /// The receiver of wake-ups: the engine sends one when it has more replies.
     wakes: Receiver<()>,
     replies: Vec<u8>,
     closed: bool,
@@ -24,7 +24,7 @@ impl Embedded {
     /// Opens a session.
     pub fn connect(engine: &Arc<Engine>) -> Self {
         let (waker, wakes) = channel();
-        // The receiver is gone once the session is, and then no thread needs to be woken.
+        // The receiver is dropped with the session; after that no thread needs to be woken.
         let local = Local::open(engine, move || _ = waker.send(()));
         Self { local, wakes, replies: Vec::new(), closed: false }
     }
@@ -39,9 +39,9 @@ impl Embedded {
         self.closed |= self.local.exchange(requests, &mut self.replies).is_err();
     }
 
-    /// Appends at least one byte of replies to `buffer`, waiting for it if need be.
+    /// Appends at least one byte of replies to `buffer`, and waits for it if necessary.
     ///
-    /// Fails with `UnexpectedEof` when the session has ended, and when `is_over` says that the caller waits no more.
+    /// Fails with `UnexpectedEof` if the session has ended, or if `is_over` says that the caller waits no more.
     pub fn receive(&mut self, buffer: &mut Vec<u8>, is_over: impl Fn() -> bool) -> io::Result<()> {
         while self.replies.is_empty() {
             if is_over() {
@@ -50,7 +50,7 @@ impl Embedded {
             if self.closed {
                 return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "Server closed the connection"));
             }
-            // Woken or not, the session is asked: its wake-ups come from other threads, and there may be none.
+            // The session is asked whether woken or not, because wake-ups come from other threads, and there may be none.
             if self.wakes.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Disconnected) {
                 self.closed = true;
             }

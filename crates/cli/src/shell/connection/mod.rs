@@ -18,7 +18,7 @@ use crate::interrupt::Interrupt;
 use crate::replies::cut;
 use embedded::Embedded;
 
-/// Bytes asked for by one read.
+/// The number of bytes that one read asks for.
 const READ_LENGTH: usize = 16 * 1024;
 
 /// The destination of the shell's requests.
@@ -68,7 +68,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects; nothing is sent.
+    /// Connects, and sends nothing.
     pub fn open(target: &Target) -> io::Result<Self> {
         let link = match target {
             Target::Server(endpoint) => Link::Socket(endpoint.connect()?),
@@ -205,7 +205,7 @@ impl Connection {
     }
 }
 
-/// Reads, waiting for bytes until Ctrl-C.
+/// Reads, and waits for bytes until Ctrl-C.
 ///
 /// It tries before it waits: bytes that TLS has decrypted already are in no socket that could report them.
 fn read_unless(stream: &Stream, room: &mut [u8], interrupt: &Interrupt) -> io::Result<usize> {

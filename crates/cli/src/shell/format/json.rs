@@ -84,7 +84,7 @@ fn string(text: &[u8], ascii: bool, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// The quoted form of the text, each of its backslashes doubled so that JSON readers see the quoted form again.
+/// Appends the quoted form of the text with each of its backslashes doubled, so that JSON readers see the quoted form again.
 fn quoted_string(text: &[u8], out: &mut Vec<u8>) {
     let mut quoted = Vec::new();
     quote(text, &mut quoted);

@@ -12,9 +12,9 @@ use crate::shell::connection::{Connection, error_of, number_of};
 /// The measure of a key's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
-    /// Elements, or bytes of a string.
+    /// The number of elements, or of bytes of a string.
     Length,
-    /// Bytes of memory; how many elements the server samples, or its default.
+    /// The bytes of memory; the number of elements that the server samples, or its default.
     Memory(Option<u32>),
 }
 
@@ -22,12 +22,12 @@ pub enum Measure {
 #[derive(Debug)]
 struct Kind {
     name: String,
-    /// The command that says the length; none for types that are not known here.
+    /// The command that returns the length; none for a type that this program does not know.
     length: Option<&'static str>,
     unit: &'static str,
     count: u64,
     total: u64,
-    /// The largest, and its size.
+    /// The largest key, and its size.
     biggest: Option<(Vec<u8>, u64)>,
 }
 
@@ -48,7 +48,7 @@ struct KeyStatistics {
     names_length: u64,
 }
 
-/// Looks at every key and prints the findings, also when Ctrl-C comes before the end.
+/// Looks at every key and prints the findings, even if Ctrl-C comes before the end.
 pub fn run(connection: &mut Connection, listing: &Listing, measure: Measure, interrupt: &Interrupt) -> io::Result<()> {
     let mut census = KeyStatistics::new(measure);
     let look = |connection: &mut Connection, keys: &[Vec<u8>], percent: f64| census.look(connection, keys, percent);
@@ -152,7 +152,7 @@ impl Kind {
         Self { name: name.to_owned(), length, unit, count: 0, total: 0, biggest: None }
     }
 
-    /// Counts a key, and says so when it is the largest so far.
+    /// Counts a key, and prints it if it is the largest so far.
     fn take(&mut self, key: &[u8], size: u64, percent: f64) {
         self.count += 1;
         self.total += size;

@@ -11,16 +11,16 @@ use crate::shell::connection::{Connection, error_of, number_of};
 /// The number of keys that are named.
 const HOTTEST_COUNT: usize = 16;
 
-/// Looks at every key and prints the hottest, also when Ctrl-C comes before the end.
+/// Looks at every key and prints the hottest, even if Ctrl-C comes before the end.
 ///
-/// Fails when the server keeps no counters.
+/// Fails if the server keeps no counters.
 pub fn run(connection: &mut Connection, listing: &Listing, interrupt: &Interrupt) -> io::Result<()> {
     let mut hottest: Vec<(u64, Vec<u8>)> = Vec::new();
     let look = |connection: &mut Connection, keys: &[Vec<u8>], percent: f64| {
         let requests: Vec<[&[u8]; 3]> = keys.iter().map(|key| [b"OBJECT".as_slice(), b"FREQ", key]).collect();
         for (key, reply) in keys.iter().zip(connection.ask_all(&requests)?) {
             if let Some(text) = error_of(&reply) {
-                // In Redis 7.0 a key that is gone answers null, in others an error.
+                // For a key that was removed, Redis 7.0 replies with null, other servers with an error.
                 if text.contains("no such key") {
                     continue;
                 }
@@ -43,7 +43,7 @@ pub fn run(connection: &mut Connection, listing: &Listing, interrupt: &Interrupt
     Ok(())
 }
 
-/// Keeps a key if it is among the hottest, the first found first among equals; true if it is.
+/// Keeps a key if it is among the hottest; among equals the first one found comes first. Returns whether it was kept.
 fn take(hottest: &mut Vec<(u64, Vec<u8>)>, key: &[u8], count: u64) -> bool {
     let place = hottest.partition_point(|(other, _)| *other >= count);
     if count == 0 || place >= HOTTEST_COUNT {

@@ -14,7 +14,7 @@ use super::connection::Connection;
 use crate::interrupt::Interrupt;
 use crate::output;
 
-/// SCANs between two pauses of a mode that samples.
+/// The number of SCANs between two pauses of a mode that samples.
 const ROUNDS_BETWEEN_PAUSES: u64 = 100;
 /// The number of keys after which a mode that samples prints its progress.
 const KEYS_BETWEEN_NOTES: u64 = 1_000_000;
@@ -39,7 +39,7 @@ pub struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Begins.
+    /// Begins a walk.
     pub fn new(listing: &'a Listing) -> Self {
         Self { listing, cursor: Some(b"0".to_vec()) }
     }
@@ -49,7 +49,7 @@ impl<'a> Walk<'a> {
         self.cursor.is_none()
     }
 
-    /// Returns the keys that the next SCAN brings; `None` when all were seen.
+    /// Returns the keys of the next SCAN; `None` if all keys were seen.
     pub fn next(&mut self, connection: &mut Connection) -> io::Result<Option<Vec<Vec<u8>>>> {
         let Some(cursor) = self.cursor.take() else { return Ok(None) };
         let mut words = vec![b"SCAN".to_vec(), cursor];
@@ -84,7 +84,7 @@ fn page(reply: &[u8]) -> io::Result<(Vec<u8>, Vec<Vec<u8>>)> {
 /// The progress of a walk that samples.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Progress {
-    /// Keys that were looked at.
+    /// The number of keys that were looked at.
     pub sampled: u64,
     /// The number of keys in the database.
     total: u64,
@@ -93,7 +93,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Keys looked at for each 100 that there are.
+    /// Returns the share of the keys that were looked at, in percent.
     fn percent(&self) -> f64 {
         100.0 * self.sampled as f64 / self.total.max(1) as f64
     }

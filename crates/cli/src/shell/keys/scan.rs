@@ -12,7 +12,7 @@ use crate::output;
 use crate::shell::connection::Connection;
 use crate::shell::format::Format;
 
-/// Prints the names, in quotes where the format is for people; false when Ctrl-C came before the last.
+/// Prints the names, in quotes if the format is for people; returns false if Ctrl-C came before the last.
 pub fn run(connection: &mut Connection, listing: &Listing, format: &Format, interrupt: &Interrupt) -> io::Result<bool> {
     let mut walk = Walk::new(listing);
     loop {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::interrupt::Interrupt;
 use crate::output;
 
-/// Steps of one piece of work.
+/// The number of steps of one piece of work.
 const STEPS: u64 = 300;
 
 /// Works for a while, or until Ctrl-C, and prints the measured times.

@@ -31,7 +31,7 @@ struct Tally {
     count: u64,
 }
 
-/// Measures until Ctrl-C, or for one line where there is no terminal and no history is asked for.
+/// Measures until Ctrl-C; without a terminal and without a history it prints one line.
 pub fn run(session: &mut Session, history: bool, interval: Option<Duration>, interrupt: &Interrupt) -> io::Result<()> {
     let format = session.manner().format.clone();
     let is_live = format == Format::Standard;
@@ -59,7 +59,7 @@ pub fn run(session: &mut Session, history: bool, interval: Option<Duration>, int
             break;
         }
     }
-    // Ctrl-C: the measurements so far are not lost.
+    // Ctrl-C came: the measurements so far are printed.
     if is_live {
         output::line(format_args!(""));
     } else if tally.count > 0 {

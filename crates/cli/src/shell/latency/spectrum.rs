@@ -9,7 +9,7 @@ use crate::interrupt::Interrupt;
 use crate::output;
 use crate::shell::session::Session;
 
-/// The time of a line, unless `-i` says.
+/// The time of a line, unless `-i` sets it.
 const TIME: Duration = Duration::from_secs(1);
 
 /// The letter of each column and the longest time that falls into it, in microseconds. All longer times fall into the last
@@ -48,7 +48,7 @@ const COLUMNS: [(char, u64); 31] = [
     ('?', u64::MAX),
 ];
 
-/// From none to all, in the numbers of a terminal's 256 colours: greys, then yellow to red.
+/// The colours of shares from none to all, in the numbers of a terminal's 256 colours: greys, then yellow to red.
 const PALETTE: [u8; 16] = [0, 233, 235, 237, 239, 241, 243, 245, 247, 144, 142, 184, 226, 214, 208, 196];
 
 /// Measures and paints until Ctrl-C.

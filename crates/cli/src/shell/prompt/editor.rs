@@ -70,7 +70,7 @@ struct Open {
 }
 
 impl Open {
-    /// Returns the part of it that may follow: all, or the rest of this round and the next rounds.
+    /// Returns the part of the argument that may follow: all of it, or the rest of this round and the next rounds.
     fn text(&self) -> String {
         let whole = self.argument.to_string();
         if self.taken == 0 {
@@ -105,7 +105,7 @@ fn begins_with(argument: &Argument, word: &[u8]) -> bool {
     }
 }
 
-/// The row that words begin with, and how many of them are its name.
+/// Returns the row that the words begin with, and the number of words in its name.
 pub(super) fn row_of(words: &[Vec<u8>]) -> Option<(&'static Row, usize)> {
     let row = commands::find(words.first()?)?;
     match words.get(1).and_then(|name| commands::find_sub(row.id, name)) {

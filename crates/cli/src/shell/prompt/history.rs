@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use sleeve_disk::own;
 
-/// Lines that are kept, as redis-cli has it.
+/// The number of lines that are kept, as in redis-cli.
 const LINES_MAX: usize = 100;
 
 /// The permissions of a new file.
@@ -24,7 +24,7 @@ const ESCAPED_HEAD: &str = "#V2";
 /// The file in which lines are kept.
 #[derive(Debug)]
 pub struct History {
-    /// None where nothing is kept.
+    /// The file; none if no history is kept.
     file: Option<PathBuf>,
 }
 
@@ -43,7 +43,7 @@ impl History {
         }
     }
 
-    /// Keeps a line. A home that cannot be written to costs the history and nothing else.
+    /// Keeps a line. If the home cannot be written to, only the history is lost.
     pub fn keep(&self, line: &str) {
         if let Some(file) = &self.file {
             // The next line tries again.
@@ -77,7 +77,7 @@ fn load(file: &Path) -> io::Result<Vec<String>> {
     let lines = all.split_off(all.len().saturating_sub(LINES_MAX));
     if is_escaped || all.len() > LINES_MAX {
         let text: String = lines.iter().flat_map(|line| [line, "\n"]).collect();
-        // Where it cannot be replaced it is read as it is, and grows.
+        // If the file cannot be replaced, it is read as it is, and grows.
         _ = own::replace(file, text.as_bytes(), MODE);
     }
     Ok(lines)

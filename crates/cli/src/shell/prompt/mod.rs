@@ -22,7 +22,7 @@ use crate::output;
 use editor::LineHelper;
 use history::History;
 
-/// A command that took longer says so.
+/// The duration from which on the time of a command is printed.
 const NOTABLE: Duration = Duration::from_millis(500);
 
 /// The next step of the loop after a line.
@@ -92,7 +92,8 @@ pub fn run_interactive(session: &mut Session) -> rustyline::Result<()> {
     }
 }
 
-/// Passwords are not kept, nor a line that cannot be read, which may have one.
+/// Returns whether a line is kept in the history. A line with a password is not, nor a line that cannot be parsed, which may
+/// have one.
 fn is_worth_remembering(line: &str) -> bool {
     let Some(mut words) = input::split(line.as_bytes()) else { return false };
     input::take_repeat(&mut words);
