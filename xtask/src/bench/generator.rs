@@ -30,7 +30,7 @@ pub enum State {
     Kept(&'static str),
     /// The data that the test itself needs and no other, written anew for every run: the load adds or removes data.
     Filled,
-    /// No data: the test writes its own.
+    /// A server without data: the test writes its own.
     Empty,
     /// The data that this many requests of the test itself leave behind, sent once: a set in the order of its growth.
     Grown(u64),

@@ -11,7 +11,7 @@ const DIGITS: usize = RANDOM.len();
 /// The source of the numbers of the next request.
 #[derive(Clone, Debug)]
 pub enum Numbers {
-    /// No numbers: the placeholder stays as it is.
+    /// The placeholder stays as it is: a request without numbers.
     Literal,
     /// Random numbers, uniform below a bound, from a small generator's state.
     Random {
