@@ -1,9 +1,9 @@
 //! Waiting for sockets: a busy poll for a moment, or a sleep until the kernel wakes the worker.
 //!
 //! To sleep and to be woken costs a worker some microseconds of its processor's time, and on virtual machines, where the
-//! processor itself falls asleep, ten or more; the peer waits longer still. A client that has its reply often asks again
-//! sooner than that. So a worker busy polls for as long as three sleeps cost it, which it measures now and then, and only
-//! where that is of use (`patience`); it yields between two polls, so that other threads that want its processor have it.
+//! processor itself falls asleep, ten or more; the client waits even longer. A client that has its reply often sends the next
+//! request sooner than that. So a worker busy polls for as long as three sleeps cost it, which it measures now and then, and
+//! only as long as that finds events (`patience`). It yields between two polls, so that other threads can use its processor.
 
 use std::io;
 use std::thread;
@@ -13,19 +13,19 @@ use sleeve_rings::patience::Patience;
 
 use crate::host::clock;
 
-/// The longest busy poll, however much a sleep costs.
+/// The longest busy poll, no matter how much a sleep costs.
 const POLL_MAX: Duration = Duration::from_micros(50);
 
-/// A busy poll lasts as long as so many sleeps cost: the peer may have to be woken first.
+/// The length of a busy poll, in sleeps: the client may have to be woken first.
 const SLEEPS_A_POLL: u32 = 3;
 
 /// The assumed cost of a sleep before one was measured.
 const COST: Duration = Duration::from_micros(2);
 
-/// Of so many sleeps one is measured.
+/// The sampling of sleeps: one in so many is measured.
 const MEASURED_ONE_OF: u32 = 32;
 
-/// How a worker waits for its sockets.
+/// The way in which a worker waits for its sockets.
 #[derive(Debug)]
 pub struct BusyPoll {
     patience: Patience,
@@ -41,7 +41,7 @@ impl Default for BusyPoll {
 }
 
 impl BusyPoll {
-    /// Waits by way of `wait` until something happens or until the timeout; returns how many events there are.
+    /// Waits by calls of `wait`, until there is an event or until the timeout; returns the number of events.
     ///
     /// # Errors
     /// Those of the kernel; an interruption is no error.
@@ -63,13 +63,13 @@ impl BusyPoll {
         if self.sleeps.is_multiple_of(MEASURED_ONE_OF) { self.measure(|| wait(timeout_ms)) } else { wait(timeout_ms) }
     }
 
-    /// Sleeps, and measures the cost of that.
+    /// Sleeps, and measures the processor time of that.
     #[cold]
     fn measure<T>(&mut self, sleep: impl FnOnce() -> T) -> T {
         let (began, worked) = (clock::monotonic_ns(), clock::thread_cpu_ns());
         let woken = sleep();
         let (passed, cost) = (clock::monotonic_ns() - began, clock::thread_cpu_ns() - worked);
-        // Otherwise there was something to do already.
+        // If less time has passed, there was an event already, and this was no sleep.
         if passed > 2 * cost {
             self.cost = (self.cost * 7 + Duration::from_nanos(cost).min(POLL_MAX)) / 8;
             self.patience.set_max((self.cost * SLEEPS_A_POLL).min(POLL_MAX));
@@ -86,7 +86,7 @@ mod tests {
     use crate::net::tests::{drivers, output, unix_pair};
     use crate::net::{Driver, DriverKind, Event};
 
-    /// Answers that arrive during the busy poll and during the sleep are all received.
+    /// Answers of a peer that arrive during the busy poll and during the sleep are all received.
     #[test]
     fn whoever_answers_soon_or_late_is_heard() {
         for mut driver in drivers() {

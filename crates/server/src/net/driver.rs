@@ -1,7 +1,7 @@
-//! The driver: the one way of a worker to its sockets.
+//! The driver: a worker's only way to its sockets.
 //!
-//! A call goes to the backend that carries the sockets, or, if the connection shares memory with its client, to
-//! `shared_memory`. Belongs to one thread; its [`Waker`] may be used from any.
+//! A call goes to the backend of the sockets, or, if the connection shares memory with its client, to `shared_memory`. A
+//! driver belongs to one thread; its [`Waker`] may be used from any.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -24,18 +24,18 @@ pub struct Driver {
     backend: Backend,
     pub(super) shared: SharedMemory,
     busy_poll: BusyPoll,
-    /// Whether a wait begins with a busy poll.
+    /// A wait begins with a busy poll.
     is_busy_polling: bool,
 }
 
 /// The carrier of bytes between the sockets of one worker and the worker.
 #[derive(Debug)]
 enum Backend {
-    /// The driver waits for ready sockets, and receives and sends by itself.
+    /// Epoll: the driver waits for ready sockets, and receives and sends by itself.
     Epoll(Epoll),
-    /// The kernel receives and sends.
+    /// io_uring: the kernel receives and sends.
     Uring(Uring),
-    /// Tasks of tokio receive and send.
+    /// Tokio: tasks receive and send.
     Tokio(Tokio),
 }
 
@@ -54,7 +54,7 @@ impl DriverKind {
     /// The kinds, in the order of the numbers of the option `io`.
     pub const ALL: [Self; 3] = [Self::Epoll, Self::Uring, Self::Tokio];
 
-    /// Returns the word of the option `io` for it.
+    /// Returns the word of the option `io` for this kind.
     pub fn name(self) -> &'static str {
         match self {
             Self::Epoll => "epoll",
@@ -80,7 +80,7 @@ impl DriverKind {
     }
 }
 
-/// Makes the same call of each backend.
+/// Makes the same call on each backend.
 macro_rules! any {
     ($backend:expr, $name:ident => $call:expr) => {
         match $backend {
@@ -114,7 +114,7 @@ impl Driver {
         Ok(Self { backend: kind.backend()?, shared, busy_poll, is_busy_polling: true })
     }
 
-    /// Returns its kind.
+    /// Returns the driver's kind.
     pub fn kind(&self) -> DriverKind {
         match self.backend {
             Backend::Epoll(_) => DriverKind::Epoll,
@@ -154,10 +154,10 @@ impl Driver {
         any!(&mut self.backend, backend => backend.adopt(socket))
     }
 
-    /// Hands out memory over a connection's Unix socket: later bytes go through it.
+    /// Gives the client memory over the connection's Unix socket: later bytes go through that memory.
     ///
     /// # Errors
-    /// Replies wait that the peer has not read.
+    /// There are replies that the client has not read.
     #[cold]
     pub fn share_memory(&mut self, token: Token, memory: Fresh) -> io::Result<()> {
         if self.shared.find(token).is_some() || self.flush(token) != Sending::Done || self.unsent(token) != 0 {
@@ -177,16 +177,16 @@ impl Driver {
         self.is_busy_polling = is_on;
     }
 
-    /// Waits until something happens or until the timeout; returns how many events [`Driver::event`] has.
+    /// Waits until there is an event or until the timeout; returns how many events [`Driver::event`] has.
     ///
     /// # Errors
     /// Those of the kernel; an interruption is no error.
     #[inline]
     pub fn wait(&mut self, timeout_ms: u64) -> io::Result<usize> {
         let backend = &mut self.backend;
-        // Under the other drivers replies wait for the next wait.
+        // Under the other drivers, replies are sent only by the next wait, so no wait may be skipped.
         let may_skip = matches!(backend, Backend::Epoll(_));
-        // Tokio has a way of its own to wait.
+        // Tokio waits in its own way.
         let may_poll = self.is_busy_polling && !matches!(backend, Backend::Tokio(_));
         let mut wait = |timeout_ms| any!(&mut *backend, backend => backend.wait(timeout_ms));
         if !self.shared.are_all_asleep() {
@@ -198,8 +198,8 @@ impl Driver {
         }
     }
 
-    /// Returns event `index` of this wake-up; they are asked for in their order. Bytes that arrived are at the start of the
-    /// buffer then.
+    /// Returns event `index` of this wake-up; the caller takes the events in order. If the event is received bytes, they are
+    /// at the start of the buffer.
     #[inline]
     pub fn event(&mut self, index: usize, buffer: &mut [u8]) -> Event {
         let backend = &mut self.backend;
@@ -212,7 +212,7 @@ impl Driver {
     }
 
     /// Switches [`Driver::receive_into`] on or off for a connection, if the driver can do that. Bytes that have arrived
-    /// already are reported (again).
+    /// already are reported, even if they were reported before.
     pub fn receive_apart(&mut self, token: Token, is_apart: bool) {
         if let Backend::Epoll(driver) = &mut self.backend
             && self.shared.find(token).is_none()
@@ -221,8 +221,8 @@ impl Driver {
         }
     }
 
-    /// Receives, upon [`Event::Receivable`], into the room behind the contents of `into`, of which there must be some. If the
-    /// room is full then, [`Driver::receive_apart`] follows: there may be more.
+    /// Receives after [`Event::Receivable`] into the free room of `into`, of which there must be some. If that room is full
+    /// afterwards, there may be more bytes, and the caller has to call [`Driver::receive_apart`] again.
     pub fn receive_into(&mut self, token: Token, into: &mut Vec<u8>) -> Event {
         match &mut self.backend {
             Backend::Epoll(driver) => driver.receive_into(token, into),
@@ -230,8 +230,8 @@ impl Driver {
         }
     }
 
-    /// Takes the bytes of `output`, behind those that already wait, and leaves it empty, even if the connection is broken:
-    /// the next connection's replies go into the same buffer.
+    /// Takes the bytes of `output`, to be sent after those that already wait, and leaves it empty, even if the connection is
+    /// broken: the next connection's replies go into the same buffer.
     #[inline]
     pub fn send(&mut self, token: Token, output: &mut Output) -> Sending {
         match self.shared.get(token) {
@@ -240,8 +240,8 @@ impl Driver {
         }
     }
 
-    /// Sends of each output the bytes that can leave at once and are cheaper to send together; returns how many sends that
-    /// were, and how many bytes have left. The rest, and the state of the connections, are for [`Driver::send`].
+    /// Sends of each output the bytes that can be sent at once, if that is cheaper for several together; returns the number
+    /// of sends and of sent bytes. [`Driver::send`] handles the rest, and the state of the connections.
     #[inline]
     pub fn send_together(&mut self, outputs: &mut [(Token, Output)]) -> (usize, usize) {
         if !self.shared.is_empty() {
@@ -253,7 +253,8 @@ impl Driver {
         }
     }
 
-    /// Adds bytes that other connections share to the unsent bytes, without sending: [`Driver::send_queued`] follows.
+    /// Adds bytes that several connections share to the unsent bytes, without sending. The caller calls
+    /// [`Driver::send_queued`] later.
     #[inline]
     pub fn queue(&mut self, token: Token, bytes: &Arc<Vec<u8>>) {
         if !self.shared.queue(token, bytes) {
@@ -261,7 +262,8 @@ impl Driver {
         }
     }
 
-    /// Returns the connections to which something was queued since the last call; each is for [`Driver::send_queued`].
+    /// Returns the connections for which bytes were queued since the last call. The caller calls [`Driver::send_queued`] for
+    /// each.
     pub fn take_queued(&mut self) -> Vec<Token> {
         let mut queued = any!(&mut self.backend, backend => backend.take_queued());
         self.shared.take_queued(&mut queued);
@@ -276,7 +278,7 @@ impl Driver {
         }
     }
 
-    /// Sends at once the bytes that [`Sending::Done`] has only promised: called if nothing else is to follow.
+    /// Sends at once the bytes for which [`Sending::Done`] only promised that: called if no further bytes are to follow.
     pub fn flush(&mut self, token: Token) -> Sending {
         match (self.shared.get(token), &mut self.backend) {
             (Some(pair), _) => pair.send_waiting(),
@@ -295,7 +297,7 @@ impl Driver {
         }
     }
 
-    /// Returns how many bytes have not left, also if they only wait for the end of the wake-up.
+    /// Returns how many bytes have not been sent, including those that only wait for the end of the wake-up.
     pub fn unsent(&self, token: Token) -> usize {
         match (self.shared.find(token), &self.backend) {
             (Some(pair), _) => pair.waiting().len(),
@@ -337,7 +339,7 @@ impl Driver {
         }
     }
 
-    /// Makes every wait fail from now on, as the kernel does if a descriptor is not as it should be.
+    /// Makes every wait fail from now on, as the kernel does if a descriptor is invalid.
     #[cfg(test)]
     pub fn break_wait(&mut self) {
         if let Backend::Epoll(driver) = &mut self.backend {

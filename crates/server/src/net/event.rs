@@ -1,7 +1,7 @@
 //! The values that a driver and its worker exchange.
 //!
-//! The driver gives the worker events, and the worker hands back outputs, which the driver owns from then on. Values only;
-//! any thread.
+//! The driver gives the worker events, and the worker passes outputs, which the driver owns from then on. Values only; any
+//! thread.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use tokio::sync::Notify;
 
 use crate::messaging::mail::Accepted;
 
-/// Names one connection of one driver. Not used again before the wake-up in which it was closed has ended.
+/// The name of a connection within its driver. It is not used again before the end of the wake-up in which the connection was
+/// closed.
 pub type Token = usize;
 
 /// An event of a driver.
@@ -18,18 +19,18 @@ pub type Token = usize;
 pub enum Event {
     /// Connections were accepted.
     Accepted(Vec<Accepted>),
-    /// A connection could not be accepted: none is, until the driver is told to try again.
+    /// A connection could not be accepted. No more are accepted until [`super::driver::Driver::accept_again`] is called.
     AcceptFailed(std::io::Error),
-    /// So many bytes of this connection are at the start of the buffer. A connection has one such event, or its end, in a
-    /// wake-up: the replies leave before the next.
+    /// So many bytes of this connection are at the start of the buffer. In a wake-up a connection has at most one such event,
+    /// or its end: its replies are sent before the next.
     Received(Token, usize),
-    /// There may be something to receive of this connection, of which that is to be received into room of its own.
+    /// There may be bytes to receive from this connection, which is received into its session's own buffer.
     Receivable(Token),
-    /// Replies that had to wait have left this connection, or begin to wait; so many bytes still wait.
+    /// Waiting replies of this connection were sent, or replies begin to wait; so many bytes still wait.
     Sent(Token, usize),
-    /// The peer has gone, or the connection broke.
+    /// The client has disconnected, or the connection is broken.
     Closed(Token),
-    /// There is mail.
+    /// There are letters in the mailbox.
     Woken,
     /// An event that does not concern the worker.
     Nothing,
@@ -38,20 +39,20 @@ pub enum Event {
 /// The outcome of sending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sending {
-    /// Everything has left, or leaves with the driver's next wait.
+    /// All bytes have been sent, or will be with the driver's next wait.
     Done,
-    /// So many bytes wait for the peer to read.
+    /// So many bytes wait for the client to read.
     Waiting(usize),
     /// The connection is broken.
     Broken,
 }
 
-/// Wakes a driver from any thread.
+/// A handle that wakes a driver from any thread.
 #[derive(Debug, Clone)]
 pub enum Waker {
-    /// By a counter of the kernel's, which the driver waits for.
+    /// A counter of the kernel (eventfd), on which the driver waits.
     Counter(Arc<OwnedFd>),
-    /// By a task of the driver's, which waits for this.
+    /// A notification for which a task of the driver waits.
     Task(Arc<Notify>),
 }
 

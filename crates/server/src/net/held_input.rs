@@ -4,12 +4,12 @@
 #[derive(Debug, Default)]
 pub struct HeldInput {
     bytes: Vec<u8>,
-    /// So many of them have been taken.
+    /// The number of bytes that have been taken.
     taken: usize,
 }
 
 impl HeldInput {
-    /// Returns whether all of them have been taken.
+    /// Returns whether all bytes have been taken.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
@@ -22,7 +22,7 @@ impl HeldInput {
         fill(&mut self.bytes[start..]);
     }
 
-    /// Takes as many as there is room for; how many.
+    /// Takes as many bytes as `into` has room for; returns their number.
     pub fn take(&mut self, into: &mut [u8]) -> usize {
         let left = &self.bytes[self.taken..];
         let count = left.len().min(into.len());

@@ -1,12 +1,12 @@
-//! The network: the carriage of bytes between sockets and workers.
+//! The network: the transport of bytes between sockets and workers.
 //!
 //! A worker has one [`Driver`], over `epoll`, io_uring (`uring`) or `tokio`, as the option `io` says. The worker gets events
-//! (bytes arrived, a connection was accepted or has gone) and hands back outputs. It sees no registration and no partial
-//! write; it may pause receiving from a connection. Over any driver the bytes of a connection may go through memory that it
-//! shares with its client (`shared_memory`).
+//! (bytes arrived, a connection was accepted or has ended) and passes outputs. It sees no registration and no partial write;
+//! it may pause receiving from a connection. Over any driver the bytes of a connection may go through memory that it shares
+//! with its client (`shared_memory`).
 //!
-//! Nothing in `tokio` is Linux's own, so it would be the choice where there is neither epoll nor io_uring. The rest of this
-//! crate is for Linux, and is refused elsewhere as it is compiled; so no other system has ever run it.
+//! No code in `tokio` is specific to Linux, so it would be the choice on a system without epoll and io_uring. The rest of
+//! this crate is for Linux, and does not compile elsewhere; so no other system has ever run it.
 
 mod busy_poll;
 mod driver;

@@ -1,6 +1,6 @@
-//! A connection that this server makes, on which the calling thread waits for bytes for a stated time.
+//! A connection that this server opens; the calling thread waits for its bytes with a timeout.
 //!
-//! In the clear or under TLS, with the same calls. One thread.
+//! It is plain or under TLS, with the same calls. One thread.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -13,15 +13,15 @@ use rustls::{ClientConfig, ClientConnection, StreamOwned};
 #[cfg(test)]
 use crate::host::simulated;
 
-/// The shortest time that a socket may be told to wait; zero would be for ever.
+/// The least timeout of a socket, because zero would mean none.
 const WAIT_MIN: Duration = Duration::from_millis(1);
 
 /// A connection to another server.
 #[derive(Debug)]
 pub enum Outgoing {
-    /// In the clear.
+    /// A connection without TLS.
     Plain(TcpStream),
-    /// Under TLS.
+    /// A connection under TLS.
     Sealed(Box<StreamOwned<ClientConnection, TcpStream>>),
 }
 
@@ -66,7 +66,7 @@ impl Outgoing {
         }
     }
 
-    /// Waits for bytes for so long. Returns how many have arrived, and 0 if none have.
+    /// Waits for bytes for so long. Returns how many have arrived; 0 if none have.
     ///
     /// # Errors
     /// The connection has ended, or is broken.

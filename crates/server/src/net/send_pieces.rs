@@ -8,7 +8,7 @@ use rustix::net::{self, SendAncillaryBuffer, SendFlags};
 use super::event::Sending;
 use crate::request::output::Output;
 
-/// Sends until everything has left or the kernel takes no more.
+/// Sends until all bytes have been sent or the kernel takes no more.
 #[inline]
 pub fn send_pieces(socket: &OwnedFd, output: &mut Output) -> Sending {
     while !output.is_empty() {

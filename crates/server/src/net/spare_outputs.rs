@@ -1,12 +1,12 @@
-//! Empty outputs with room in them, to be used again: an output that leaves later than it is handed over would need room anew
+//! Empty outputs with room in them, to be used again: an output that is sent later than it is passed on would need new room
 //! each time. One thread at a time.
 
 use crate::request::output::Output;
 
-/// Empty outputs that are kept, to be used again.
+/// The most empty outputs that are kept.
 const SPARE_OUTPUTS_MAX: usize = 64;
 
-/// Longer buffers are not kept.
+/// The greatest length of a buffer that is kept.
 const SPARE_BYTES_MAX: usize = 16 * 1024;
 
 /// Empty outputs.
@@ -14,7 +14,7 @@ const SPARE_BYTES_MAX: usize = 16 * 1024;
 pub struct SpareOutputs(Vec<Output>);
 
 impl SpareOutputs {
-    /// Keeps an output after its bytes have left.
+    /// Keeps an output that was sent.
     #[inline]
     pub fn keep(&mut self, mut output: Output) {
         if self.0.len() < SPARE_OUTPUTS_MAX {

@@ -1,5 +1,5 @@
-//! The drivers against the kernel: the guarantees that a worker may rely on, however the kernel behaves. All of them pass the
-//! same tests.
+//! Tests of the drivers with the kernel: the guarantees on which a worker may rely, however the kernel behaves. All drivers
+//! pass the same tests.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use crate::request::output::Output;
 /// The size of a worker's buffer.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// Returns a driver of each kind. A kernel that gives no ring is no fault of ours.
+/// Returns a driver of each kind that the kernel permits: it may refuse io_uring.
 pub(crate) fn drivers() -> impl Iterator<Item = Driver> {
     let made = DriverKind::ALL.into_iter().map(|kind| Driver::create(kind, 1).expect("a driver"));
     made.filter(|(_, refusal)| refusal.is_none()).flat_map(|(drivers, _)| drivers)
@@ -91,7 +91,7 @@ fn what_a_peer_does_not_take_at_once_arrives_in_order() {
 #[test]
 fn what_comes_while_a_connection_is_held_comes_afterwards_and_all_of_it() {
     for mut driver in drivers() {
-        // With a buffer that is smaller than the bytes that arrive at once, the rest arrives later.
+        // If the buffer is smaller than the bytes that arrive at once, the rest arrives later.
         let len = if driver.kind() == DriverKind::Epoll { 10_000 } else { BUFFER_BYTES };
         let (socket, mut peer) = tcp_pair();
         let token = driver.adopt(socket).expect("it is open");
@@ -135,7 +135,7 @@ fn what_is_received_apart_is_all_that_comes_up_to_the_end() {
             while !is_ended {
                 for event in next(&mut driver, &mut buffer) {
                     match event {
-                        // Every other piece goes through the buffer; of the others some fill their room.
+                        // Every other piece goes through the buffer; some of the others fill their room completely.
                         Event::Receivable(token) => {
                             heard.reserve_exact(if heard.len() % 2 == 0 { 1_001 } else { 4_000_000 });
                             match driver.receive_into(token, &mut heard) {
@@ -171,7 +171,7 @@ fn a_peer_that_goes_while_it_is_held_is_told_of_and_once() {
             peer.shutdown(ends).expect("it is open");
             let events = next(&mut driver, &mut buffer);
             assert!(matches!(events[..], [Event::Closed(gone)] if gone == token), "{:?}: {events:?}", driver.kind());
-            // Let go, it says all that it has said.
+            // When it is released, the driver reports all bytes that the connection has sent.
             driver.hold(token, false);
             let events = next(&mut driver, &mut buffer);
             assert!(matches!(events[..], [Event::Received(_, 7)]), "{:?}: {events:?}", driver.kind());
@@ -219,7 +219,7 @@ fn a_peer_that_says_more_than_is_taken_is_made_to_wait() {
                 }
             }
         }
-        // All buffers may have been filled before it was put aside, and again before receiving ended.
+        // All buffers may have been filled before the bytes were put aside, and again before receiving ended.
         let most = room + 2 * bytes_max(&driver);
         assert!(said - heard <= most, "of {said} bytes {heard} were taken");
     }
@@ -283,7 +283,7 @@ fn the_token_of_a_closed_connection_is_free_after_its_wake_up() {
         one_peer.write_all(b"one").expect("it is open");
         other_peer.write_all(b"other").expect("it is open");
         assert!(matches!(next(&mut driver, &mut buffer)[0], Event::Received(..)));
-        // The kernel may have told of the other by now, or not.
+        // By now the kernel may have reported the other connection or not.
         [one, other].into_iter().for_each(|token| driver.close(token));
         let (third, mut third_peer) = tcp_pair();
         let third = driver.adopt(third).expect("it is open");
@@ -332,7 +332,7 @@ fn who_comes_is_accepted_until_nobody_listens_and_a_waker_ends_the_wait() {
         for index in 0..driver.wait(1).expect("it waits") {
             assert!(matches!(driver.event(index, &mut buffer), Event::Woken));
         }
-        // A listener that is closed while it is watched is no reason to be awake.
+        // A listener that is closed while it is watched must not wake the driver.
         driver.listen(Arc::clone(&listener)).expect("it listens");
         listener.close();
         for index in 0..driver.wait(1).expect("it waits") {
@@ -378,7 +378,7 @@ fn a_driver_goes_to_another_thread_with_what_it_has_not_told() {
     }
 }
 
-/// Waits until the driver has so many events, of which none has been looked at.
+/// Waits until the driver has so many events, none of which has been taken.
 fn wait_for(driver: &mut Driver, count: usize) {
     let mut got = 0;
     for _ in 0..1_000 {
@@ -406,7 +406,7 @@ fn unreported_bytes_are_dropped_by_close_and_kept_by_hold() {
         assert!(matches!(driver.event(1, &mut buffer), Event::Nothing));
         assert!(matches!(driver.event(2, &mut buffer), Event::Nothing));
         assert!(matches!(driver.event(3, &mut buffer), Event::Received(token, 4) if token == tokens[3]));
-        // Bytes that the peer sends in between, and its end, are behind that.
+        // Bytes that the peer sends in the meantime, and its end, are reported after that.
         far[1].write_all(b" back").expect("it is open");
         for index in 0..driver.wait(1).expect("it waits") {
             assert!(matches!(driver.event(index, &mut buffer), Event::Nothing));

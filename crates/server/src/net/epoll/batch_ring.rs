@@ -1,9 +1,9 @@
 //! Many short operations with one system call.
 //!
-//! Entering the kernel is a good part of the cost of a short receive or send. So those that are due together go through a
+//! Entering the kernel is a large part of the cost of a short receive or send. So those that are due together go through a
 //! ring of io_uring, which takes them all at once. It is used for nothing else: no operation in it ever waits, and when the
-//! call returns every one has been tried and answered. Where there is no ring (an old kernel, or one that forbids it, as
-//! containers often do), nothing is done here, and the caller does one after the other. Belongs to one thread at a time; the
+//! call returns every one has been tried and answered. If there is no ring (an old kernel, or one that forbids it, as in many
+//! containers), nothing is done here, and the caller does one operation after the other. Belongs to one thread at a time; the
 //! ring is made when it is first wanted.
 
 use std::io;
@@ -11,10 +11,10 @@ use std::io;
 use io_uring::squeue::Entry;
 use io_uring::{IoUring, Probe, opcode};
 
-/// Operations that one system call does at most.
+/// The most operations of one system call.
 pub const OPERATIONS_MAX: usize = 256;
 
-/// A ring for many operations at once, where the kernel has it.
+/// A ring for many operations at once, if the kernel has one.
 #[derive(Default)]
 pub struct BatchRing(Ring);
 
@@ -38,20 +38,20 @@ impl std::fmt::Debug for BatchRing {
 }
 
 impl BatchRing {
-    /// Creates a ring that does nothing, as where the kernel has none.
+    /// Makes a ring that does nothing, as if the kernel had none.
     #[cfg(test)]
     pub fn missing() -> Self {
         Self(Ring::Missing)
     }
 
-    /// Returns whether it does anything, as far as is known.
+    /// Returns whether it is known that there is no ring.
     #[inline]
     pub fn is_missing(&self) -> bool {
         matches!(self.0, Ring::Missing)
     }
 
-    /// Tries each of these once, in their order, and notes the kernel's answer for each index. For an operation that was not
-    /// tried, for any reason, nothing is noted.
+    /// Tries each operation once, in order, and calls `note` with the index of each and the kernel's answer. If an operation
+    /// was not tried, for any reason, `note` is not called for it.
     ///
     /// # Safety
     /// The sockets and the memory that an operation names must live until this returns, its flags must say that it does not
@@ -67,13 +67,13 @@ impl BatchRing {
             let mut queue = ring.submission();
             let mut count = 0;
             for (index, operation) in operations.by_ref().take(OPERATIONS_MAX) {
-                // SAFETY: the memory that the operation names lives until this function returns. By then it is answered, or
-                // the kernel has not taken it; then the ring, where it still stands, is dropped.
+                // SAFETY: the memory that the operation names lives until this function returns. By then the operation is
+                // answered, or the kernel has not taken it; in that case the ring is dropped.
                 count += usize::from(unsafe { queue.push(&operation.user_data(index)) }.is_ok());
             }
             drop(queue);
             if await_all(ring, count, &mut note).is_err() {
-                // Operations that it has not taken must never run: the memory is gone soon.
+                // Operations that the kernel has not taken must never run, because their memory will soon be invalid.
                 self.0 = Ring::Missing;
                 return;
             }
@@ -81,10 +81,10 @@ impl BatchRing {
     }
 }
 
-/// Creates a ring that knows how to receive and to send.
+/// Makes a ring that can receive and send.
 fn make() -> Option<IoUring> {
     let entries = OPERATIONS_MAX as u32;
-    // Kernels before 5.19 do not know that a ring may wait for its thread to come by.
+    // Kernels before 5.19 do not know cooperative task running, with which the ring waits for its thread's next system call.
     let ring = IoUring::builder().setup_coop_taskrun().build(entries).or_else(|_| IoUring::new(entries)).ok()?;
     let mut probe = Probe::new();
     ring.submitter().register_probe(&mut probe).ok()?;

@@ -1,8 +1,8 @@
-//! Many receives with one system call: the bytes of several connections, before the first of them is reported.
+//! Many receives with one system call: the bytes of several connections are received before the first of them is reported.
 //!
-//! Each has a slice of one room, which stays in the second cache at least. A receive that brought nothing (an end, an error,
-//! no ring) is not noted: the next receive finds the reason. Bytes that were received and cannot be reported are for the
-//! driver to keep. Belongs to one thread at a time.
+//! Each connection has a slice of one memory, which is small enough for the second-level cache. A receive that has brought
+//! nothing (an end, an error, no ring) is not noted: the next receive finds the reason. Bytes that were received and cannot
+//! be reported are kept by the driver. Belongs to one thread at a time.
 
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
@@ -11,22 +11,23 @@ use rustix::net::RecvFlags;
 
 use super::batch_ring::BatchRing;
 
-/// Receives that one system call does at most.
+/// The most receives of one system call.
 pub const RECEIVES_MAX: usize = 64;
 
-/// Bytes that one of them takes at most.
+/// The most bytes that one of these receives takes.
 pub const SLICE_BYTES: usize = 4 * 1024;
 
-/// From the start of a slice to the next. No multiple of a page: the starts would share a few lines of the nearest cache.
+/// The distance between the starts of two slices. It is no multiple of a page, because then the starts would share a few
+/// lines of the first-level cache.
 const STRIDE: usize = SLICE_BYTES + 3 * 64;
 
-/// Bytes that were received for events that have not been looked at.
+/// Bytes that were received for events that have not been handled yet.
 #[derive(Debug, Default)]
 pub struct BatchedReceive {
     room: Vec<u8>,
-    /// In the order of their events.
+    /// The received bytes, in the order of their events.
     received: Vec<Received>,
-    /// How many of these have been taken.
+    /// The number of these that have been taken.
     taken: usize,
 }
 
@@ -35,13 +36,13 @@ pub struct BatchedReceive {
 struct Received {
     event: usize,
     socket: RawFd,
-    /// Where the bytes begin.
+    /// The position at which the bytes begin.
     start: usize,
     count: usize,
 }
 
 impl BatchedReceive {
-    /// Tries to receive once for each of these events, of which there are not too many, from this socket.
+    /// Tries to receive once for each of these events, from its socket. There are not more than [`RECEIVES_MAX`].
     pub fn receive<'a>(&mut self, ring: &mut BatchRing, events: impl Iterator<Item = (usize, BorrowedFd<'a>)>) {
         self.clear();
         for (number, (event, socket)) in events.enumerate() {
@@ -58,13 +59,14 @@ impl BatchedReceive {
             opcode::Recv::new(types::Fd(received.socket), slice.as_mut_ptr(), SLICE_BYTES as u32).flags(flags).build()
         });
         let note = |number: usize, answer| counts[number] = usize::try_from(answer).unwrap_or(0);
-        // SAFETY: the sockets are borrowed until this function returns, and so is the room, of which each has a part of its own.
+        // SAFETY: the sockets are borrowed until this function returns, and so is the memory, of which each receive has its
+        // own part.
         unsafe { ring.run(operations, note) };
         self.received.iter_mut().zip(counts).for_each(|(received, count)| received.count = count);
         self.received.retain(|received| received.count != 0);
     }
 
-    /// Returns whether something was received for this event that has not been taken.
+    /// Returns whether bytes were received for this event and not taken yet.
     #[inline]
     pub fn is_next(&self, event: usize) -> bool {
         self.received.get(self.taken).is_some_and(|received| received.event == event)
@@ -78,7 +80,7 @@ impl BatchedReceive {
         &self.room[received.start..][..received.count]
     }
 
-    /// Adds bytes for an event that comes behind all others.
+    /// Adds bytes for an event that comes after all others.
     pub fn put(&mut self, event: usize, bytes: &[u8]) {
         let (start, count) = (self.received.len() * STRIDE, bytes.len());
         self.received.push(Received { event, socket: -1, start, count });
@@ -92,7 +94,7 @@ impl BatchedReceive {
         self.taken = 0;
     }
 
-    /// Returns whether no more can be put.
+    /// Returns whether no more bytes can be added.
     pub fn is_full(&self) -> bool {
         self.received.len() >= RECEIVES_MAX
     }

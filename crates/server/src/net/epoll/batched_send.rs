@@ -7,16 +7,16 @@ use rustix::net::SendFlags;
 
 use super::batch_ring::BatchRing;
 
-/// Sends that are gathered until they leave with one system call.
+/// The working memory for sends with one system call.
 #[derive(Debug, Default)]
 pub struct BatchedSend {
-    /// The outcome of each send: how many bytes have left, 0 if it was not done for any reason.
+    /// The outcome of each send: the number of sent bytes, 0 if it was not done for any reason.
     sent: Vec<usize>,
 }
 
 impl BatchedSend {
-    /// Tries each of these once, in their order, and returns how many bytes of each have left. None of them waits. A failed
-    /// send counts as 0 bytes: the next send finds the reason.
+    /// Tries each send once, in order, and returns how many bytes of each were sent. No send waits. A failed send counts as 0
+    /// bytes: the next send finds the reason.
     pub fn send(&mut self, ring: &mut BatchRing, sends: &[(BorrowedFd<'_>, &[u8])]) -> &[usize] {
         self.sent.clear();
         self.sent.resize(sends.len(), 0);

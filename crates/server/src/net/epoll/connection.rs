@@ -8,31 +8,31 @@ use crate::net::event::{Sending, Token};
 use crate::net::send_pieces::send_pieces;
 use crate::request::output::Output;
 
-/// One connection.
+/// A connection of the driver `epoll`.
 #[derive(Debug)]
 pub struct EpollConnection {
     /// Its socket.
     pub socket: OwnedFd,
     /// The unsent bytes.
     pub waiting: Output,
-    /// The kernel takes no more at present: it reports when it does.
+    /// The kernel takes no more bytes at present, and reports when it does.
     pub full: bool,
-    /// Stands in the driver's list of those to which something was queued.
+    /// The connection is in the driver's list of those for which bytes were queued.
     pub queued: bool,
     /// Receiving is paused until the session can go on.
     pub held: bool,
-    /// Bytes are received into room of their own.
+    /// Bytes are received into the session's own buffer ([`super::Epoll::receive_into`]).
     pub apart: bool,
-    /// The stream's end may stand behind the bytes that are to be received so.
+    /// The stream's end may follow the bytes that are received in this way.
     pub ending: bool,
-    /// Some of its bytes are put aside.
+    /// Some received bytes of the connection are put aside.
     pub has_aside: bool,
-    /// The last receive brought more than is received ahead.
+    /// The last receive brought more bytes than are received ahead.
     pub says_much: bool,
 }
 
 impl EpollConnection {
-    /// Creates a connection without any known state.
+    /// Makes a connection in its initial state.
     pub fn new(socket: OwnedFd) -> Self {
         Self {
             socket,
@@ -47,8 +47,8 @@ impl EpollConnection {
         }
     }
 
-    /// Returns the events that the kernel is to report: for a connection that is held without unsent bytes, only that the
-    /// peer has gone.
+    /// Returns the events that the kernel has to report: for a held connection without unsent bytes, only that the client has
+    /// disconnected.
     pub fn interest(&self) -> EventFlags {
         let interest = match (self.held, self.waiting.is_empty()) {
             (false, true) => EventFlags::IN | EventFlags::RDHUP,
@@ -60,12 +60,12 @@ impl EpollConnection {
     }
 }
 
-/// Asks the kernel to report the events that a connection is interested in, also those it has reported before.
+/// Asks the kernel to report the events in which a connection is interested, even those that it has reported before.
 pub fn modify(poll: &OwnedFd, token: Token, connection: &EpollConnection) -> rustix::io::Result<()> {
     epoll::modify(poll, &connection.socket, EventData::new_u64(token as u64), connection.interest())
 }
 
-/// Keeps the bytes that were received of a connection, if there are any, until they can be reported.
+/// Keeps the received bytes of a connection, if there are any, until they can be reported.
 pub fn put_aside(aside: &mut Vec<(Token, Vec<u8>)>, token: Token, connection: &mut EpollConnection, bytes: &[u8]) {
     if !bytes.is_empty() {
         aside.push((token, bytes.to_vec()));

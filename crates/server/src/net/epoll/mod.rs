@@ -1,19 +1,19 @@
 //! The driver `epoll`, on epoll: waiting is asynchronous; receiving, executing and sending are not.
 //!
-//! It does no bookkeeping that a request would pay for: one receive for a readable connection, one send for its replies (many
-//! with one system call where they are due together, see `batch_ring`), and `EPOLLOUT` asked for only while the peer does not
-//! read. All connections of a worker receive into one buffer, so an idle connection holds none; unsent replies wait in the
-//! connection.
+//! It does no bookkeeping for which a request would pay: one receive for a readable connection, one send for its replies
+//! (many with one system call if they are due together, see `batch_ring`), and `EPOLLOUT` is asked for only while the client
+//! does not read. All connections of a worker receive into one buffer, so an idle connection holds none; unsent replies wait
+//! in the connection.
 //!
-//! If a wait has brought several connections, their bytes are received ahead (`batched_receive`), and copied to the start of
-//! that buffer when the turn of each has come. They belong to the driver until then: bytes that a wake-up has not reported,
-//! because a script has taken its thread, or because the connection is held by now, are put aside and reported first in a
-//! later one, by themselves.
+//! If a wait has returned several connections, their bytes are received ahead (`batched_receive`), and each connection's
+//! bytes are copied to the start of that buffer in its turn. Until then they belong to the driver. If a wake-up ends before
+//! they are reported, because another thread has taken the worker over, or because the connection is held by now, they are
+//! put aside and reported first in a later wake-up, separately.
 //!
-//! Connections are edge-triggered, which saves the kernel from looking at each of them once more in the wait after a receive.
-//! A receive that does not fill the buffer has taken all there was, and later bytes are reported; wherever something may be
-//! left (a full buffer, an end of stream behind the bytes, an event that was not looked at), the kernel is asked to report
-//! the connection again, which it does at once if there is something. Wakers and listeners are level-triggered.
+//! Connections are edge-triggered, which saves the kernel from checking each of them again in the wait after a receive. A
+//! receive that does not fill the buffer has taken all bytes, and later bytes are reported. If bytes may be left (a full
+//! buffer, an end of stream after the bytes, an event that was not handled), the kernel is asked to report the connection
+//! again, which it does at once if there is something. Wakers and listeners are level-triggered.
 
 mod batch_ring;
 mod batched_receive;
@@ -39,10 +39,10 @@ use batched_receive::{BatchedReceive, RECEIVES_MAX, SLICE_BYTES};
 use batched_send::BatchedSend;
 use connection::{EpollConnection, flush, modify, put_aside, queued_bytes, send_or_keep, sendable};
 
-/// Events that one wait returns at most.
+/// The most events that one wait returns.
 const EVENTS_MAX: usize = 1024;
 
-/// The flags that say that a stream ends.
+/// The flags that report the end of a stream.
 const ENDS: EventFlags = EventFlags::RDHUP.union(EventFlags::HUP).union(EventFlags::ERR);
 
 const WAKER: u64 = u64::MAX;
@@ -53,21 +53,21 @@ pub struct Epoll {
     poll: OwnedFd,
     wake: Arc<OwnedFd>,
     events: Events,
-    /// How many of the events have been looked at.
+    /// The number of events that have been handled.
     looked_at: usize,
     acceptor: Acceptor,
     connections: Vec<Option<EpollConnection>>,
     free: Vec<Token>,
-    /// Connections to which something was queued that has not been sent.
+    /// The connections for which bytes were queued that have not been sent.
     queued: Vec<Token>,
-    /// Closed in this wake-up: events for them may still be under way.
+    /// The connections that were closed in this wake-up: there may still be events for them.
     closed: Vec<Token>,
     ring: BatchRing,
     batched_send: BatchedSend,
     batched_receive: BatchedReceive,
-    /// For the events before this one it has been received ahead.
+    /// The index of the first event for which no bytes were received ahead.
     ahead: usize,
-    /// Bytes that were received of connections and could not be reported.
+    /// Received bytes of connections that could not be reported yet.
     aside: Vec<(Token, Vec<u8>)>,
 }
 
@@ -152,7 +152,7 @@ impl Epoll {
         self.connections[token].as_ref().map_or(-1, |connection| connection.socket.as_raw_fd())
     }
 
-    /// Waits until something happens or until the timeout; returns how many events [`Epoll::event`] has.
+    /// Waits until there is an event or until the timeout; returns how many events [`Epoll::event`] has.
     ///
     /// # Errors
     /// Those of the kernel; an interruption is no error.
@@ -170,14 +170,14 @@ impl Epoll {
         }
     }
 
-    /// Makes every wait fail from now on, as the kernel does where a descriptor is not as it should be.
+    /// Makes every wait fail from now on, as the kernel does if a descriptor is invalid.
     #[cfg(test)]
     pub fn break_wait(&mut self) {
         let other = std::fs::File::open("/dev/null").expect("a file that is no epoll");
         rustix::io::dup2(&other, &mut self.poll).expect("a descriptor in place of another");
     }
 
-    /// Returns event `index` of this wake-up. Bytes that arrived are at the start of the buffer then.
+    /// Returns event `index` of this wake-up. If it is received bytes, they are at the start of the buffer.
     pub fn event(&mut self, index: usize, buffer: &mut [u8]) -> Event {
         let Some(&epoll::Event { flags, data }) = self.events.0.get(index) else { return Event::Nothing };
         self.looked_at = index + 1;
@@ -201,8 +201,8 @@ impl Epoll {
         }
     }
 
-    /// Forgets the events of the last wake-up. Some have not been looked at where the driver has changed hands since: the
-    /// kernel is to report these again, though it has done so before.
+    /// Forgets the events of the last wake-up. Some may not have been handled, if the driver has changed threads: the kernel
+    /// is asked to report these again.
     fn forget_events(&mut self) {
         for index in self.looked_at..self.events.0.len() {
             let token = self.events.0[index].data.u64() as Token;
@@ -235,7 +235,7 @@ impl Epoll {
         self.ahead != 0
     }
 
-    /// Receives for this event and some of those behind it.
+    /// Receives for this event and some of those after it.
     fn receive_ahead(&mut self, index: usize) {
         self.ahead = self.events.0.len().min(index + RECEIVES_MAX);
         let (events, connections) = (&self.events.0, &self.connections);
@@ -300,7 +300,7 @@ impl Epoll {
             return Event::Closed(token);
         }
         if connection.has_aside {
-            // Bytes that are put aside are reported first, and this event then.
+            // Bytes that are put aside are reported first, and then this event again.
             _ = modify(&self.poll, token, connection);
             return Event::Nothing;
         }
@@ -334,7 +334,8 @@ impl Epoll {
         }
     }
 
-    /// Receives into the room behind the contents of `into`. If that leaves none, the kernel is to be asked again.
+    /// Receives into the free room of `into`. If no room is left afterwards, the caller has to ask again with
+    /// [`Epoll::receive_apart`].
     pub fn receive_into(&mut self, token: Token, into: &mut Vec<u8>) -> Event {
         let Some(connection) = &self.connections[token] else { return Event::Nothing };
         let before = into.len();
@@ -355,8 +356,8 @@ impl Epoll {
         }
     }
 
-    /// Sends the bytes of `output`, after those that already wait, and leaves it empty, even where the connection is broken:
-    /// the next connection's replies go into the same buffer.
+    /// Sends the bytes of `output`, after those that already wait, and leaves it empty, even if the connection is broken: the
+    /// next connection's replies go into the same buffer.
     #[inline]
     pub fn send(&mut self, token: Token, output: &mut Output) -> Sending {
         let sending = match &mut self.connections[token] {
@@ -369,7 +370,8 @@ impl Epoll {
         sending
     }
 
-    /// Adds bytes that other connections share to the unsent bytes, without sending: [`Epoll::send_queued`] follows.
+    /// Adds bytes that several connections share to the unsent bytes, without sending. The caller calls
+    /// [`Epoll::send_queued`] later.
     #[inline]
     pub fn queue(&mut self, token: Token, bytes: &Arc<Vec<u8>>) {
         let Some(connection) = self.connections.get_mut(token).and_then(Option::as_mut) else { return };
@@ -379,8 +381,8 @@ impl Epoll {
         }
     }
 
-    /// Sends of each output the bytes that can leave at once, several with one system call; returns how many sends that were,
-    /// and how many bytes have left. The rest, and the state of the connections, are for [`Epoll::send`].
+    /// Sends of each output the bytes that can be sent at once, several outputs with one system call; returns the number of
+    /// sends and of sent bytes. [`Epoll::send`] handles the rest, and the state of the connections.
     pub fn send_together(&mut self, outputs: &mut [(Token, Output)]) -> (usize, usize) {
         let connections = &self.connections;
         let ready = |(token, output): &(Token, Output)| sendable(connections, *token, output).is_some();
@@ -393,8 +395,8 @@ impl Epoll {
         (sent.len(), sent.iter().sum())
     }
 
-    /// Returns the connections to which something was queued since the last call. If there are several, much of it is sent
-    /// here, with one system call; the rest, and the state of the connections, are for [`Epoll::send_queued`].
+    /// Returns the connections for which bytes were queued since the last call. If there are several, sends much of the bytes
+    /// here, with one system call; [`Epoll::send_queued`] handles the rest, and the state of the connections.
     pub fn take_queued(&mut self) -> Vec<Token> {
         let queued = std::mem::take(&mut self.queued);
         if queued.len() > 1 {
@@ -444,7 +446,7 @@ impl Epoll {
         self.connections[token].as_ref().map_or(0, |connection| connection.waiting.spare())
     }
 
-    /// Stops or resumes receiving from a connection; bytes that the peer sends in between stay with the kernel.
+    /// Stops or resumes receiving from a connection; bytes that the client sends in the meantime stay with the kernel.
     pub fn hold(&mut self, token: Token, held: bool) {
         if let Some(connection) = &mut self.connections[token]
             && connection.held != held

@@ -1,8 +1,8 @@
 //! Accepting: the listeners that an epoll instance watches, and the connections that arrive at them.
 //!
-//! The drivers `epoll` and `uring` use it, although io_uring can accept by itself: an operation under way in a ring
-//! keeps its socket for some tens of milliseconds behind a process that was killed, and the next process would find the
-//! address in use. Belongs to one thread.
+//! The drivers `epoll` and `uring` use it, although io_uring can accept by itself. If a process is killed, an operation in a
+//! ring keeps its socket open for some tens of milliseconds, and the next process would find the address in use. Belongs to
+//! one thread.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use rustix::io::Errno;
 use super::listener::Listener;
 use crate::net::event::Event;
 
-/// The data of a listener's event has this bit, and its number.
+/// The bit by which the data of a listener's event is recognised; the other bits are the listener's number.
 pub const LISTENERS: u64 = 1 << 62;
 
 /// The listeners of one driver.
 #[derive(Debug, Default)]
 pub struct Acceptor {
     listeners: Vec<Arc<Listener>>,
-    /// They are not watched, because accepting has failed.
+    /// The listeners are not watched, because accepting has failed.
     is_resting: bool,
 }
 
@@ -60,7 +60,8 @@ impl Acceptor {
         }
     }
 
-    /// Stops watching the listeners: a connection that cannot be accepted would be reported again at once, and for ever.
+    /// Stops watching the listeners: otherwise a connection that cannot be accepted would be reported again at once, for
+    /// ever.
     fn rest(&mut self, poll: &OwnedFd) {
         self.is_resting = true;
         for listener in &self.listeners {

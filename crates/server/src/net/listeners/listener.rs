@@ -1,7 +1,7 @@
 //! Listening sockets: bound once, watched by every worker.
 //!
-//! They never block: the kernel wakes workers for a new connection, one of them takes it, and the others find nothing. A socket
-//! is closed by whichever thread ends listening, while workers still hold it. Any thread.
+//! They never block: the kernel wakes workers for a new connection, one of them takes it, and the others find nothing. Any
+//! thread may close a socket, while workers still hold it. Any thread.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -33,17 +33,17 @@ enum BoundTo {
     Unix { path: PathBuf, claim: Claim },
 }
 
-/// The longest silence after which the kernel can be told to probe; it refuses the socket option beyond, and a connection must
-/// not fail for that.
+/// The longest idle time before keepalive probes that the kernel accepts. It refuses the socket option beyond that, and a
+/// connection must not fail for it.
 const KEEPALIVE_S_MAX: u64 = 32_767;
 
-/// Connections of one listener that are accepted at most before the other events have their turn.
+/// The most connections of one listener that are accepted before other events have their turn.
 const ACCEPTS_MAX: usize = 64;
 
-/// Binds a TCP socket; port 0 takes a free one. `keepalive_s` 0 sends no probes.
+/// Binds a TCP socket; port 0 takes a free one. If `keepalive_s` is 0, no keepalive probes are sent.
 ///
 /// # Errors
-/// Those of the kernel: the address is in use, or not ours.
+/// Those of the kernel: the address is in use, or does not belong to this machine.
 pub fn bind_tcp(address: SocketAddr, backlog: i32, keepalive_s: u64) -> io::Result<Listener> {
     let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let socket = net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
@@ -57,11 +57,11 @@ pub fn bind_tcp(address: SocketAddr, backlog: i32, keepalive_s: u64) -> io::Resu
     Ok(Listener { socket, bound_to: BoundTo::Tcp(bound), keepalive_s: keepalive_s.into(), is_tls: false })
 }
 
-/// Binds a Unix socket, replacing the one that a dead process left at its path. Links that lead there stay. `mode` 0 leaves
-/// the permissions to the umask.
+/// Binds a Unix socket, and replaces the one that a dead process left at its path. Links that lead there stay. `mode` 0
+/// leaves the permissions to the umask.
 ///
 /// # Errors
-/// Another server listens there, something else is there, or the kernel refuses the path.
+/// Another server listens there, the path is no socket, or the kernel refuses the path.
 pub fn bind_unix(path: &Path, backlog: i32, mode: u32) -> io::Result<Listener> {
     let place = own::follow(path)?;
     free(&place)?;
@@ -81,7 +81,7 @@ pub fn bind_unix(path: &Path, backlog: i32, mode: u32) -> io::Result<Listener> {
     })
 }
 
-/// Removes the socket that a process has left at a path and on which no process listens any more.
+/// Removes a socket at a path on which no process listens any more.
 fn free(path: &Path) -> io::Result<()> {
     let found = match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -94,7 +94,7 @@ fn free(path: &Path) -> io::Result<()> {
     let probe = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     match net::connect(&probe, &SocketAddrUnix::new(path)?) {
         Err(Errno::CONNREFUSED) => std::fs::remove_file(path),
-        // Its queue is full, or it takes the connection: a process is there.
+        // A process listens there: it takes the connection, or its queue is full.
         Ok(()) | Err(Errno::AGAIN) => Err(io::Error::new(io::ErrorKind::AddrInUse, "another server listens there")),
         Err(error) => Err(error.into()),
     }
@@ -128,21 +128,21 @@ impl Listener {
         }
     }
 
-    /// Connections that are accepted from now on are probed after so many seconds of silence; 0 never.
+    /// Has connections that are accepted from now on probed after so many idle seconds; 0 for never.
     pub fn set_keepalive(&self, seconds: u64) {
         self.keepalive_s.store(seconds, Ordering::Relaxed);
     }
 
     /// Stops listening at once, although workers still hold the socket: its address is free from now on.
     pub fn close(&self) {
-        // An error means that it was not listening any more.
+        // An error means that the socket was not listening any more.
         _ = net::shutdown(&self.socket, net::Shutdown::Both);
     }
 
-    /// Accepts the connections that wait; at most so many that other events have their turn.
+    /// Accepts the connections that wait, but only so many that other events have their turn.
     ///
     /// # Errors
-    /// Those of the kernel, such as too many open files, if it has given no connection before.
+    /// Those of the kernel, such as too many open files, if no connection was accepted before.
     pub fn accept_some(&self) -> io::Result<Vec<Accepted>> {
         let mut accepted = Vec::new();
         while accepted.len() < ACCEPTS_MAX {
@@ -159,7 +159,7 @@ impl Listener {
         loop {
             match net::accept_with(&self.socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
                 Ok(socket) => {
-                    // A connection that has broken by now cannot be tuned, and only the next counts.
+                    // A connection that has broken already cannot be configured; it is skipped.
                     if let Ok(accepted) = self.receive(socket) {
                         return Ok(Some(accepted));
                     }

@@ -1,11 +1,10 @@
 //! The sockets at which an engine is served: opened as the options say, changed while it runs.
 //!
 //! A server process opens its listeners once, at the start; CONFIG SET `port` and `bind` open others and close the unwanted
-//! ones. An address that stays is not touched, so no client that is connecting to it notices. Workers hold the listening
-//! sockets themselves: after a change each finds a letter and takes the new ones from here.
+//! ones. A listener for an address that stays is not touched, so no client that is connecting to it notices. Workers hold the
+//! listening sockets themselves: after a change each gets a letter and takes the new ones from here.
 //!
-//! An embedded engine has no listeners of its own making: the program that owns it listens as it likes. Any thread, one
-//! change at a time.
+//! An embedded engine has no listeners here: the program that owns it may open its own. Any thread, one change at a time.
 
 pub mod acceptor;
 pub mod listener;
@@ -40,22 +39,22 @@ pub struct Listeners {
 struct Open {
     tcp: Vec<Arc<Listener>>,
     unix: Option<Arc<Listener>>,
-    /// The mailboxes of the workers that are notified of a change; none before the workers have started.
+    /// The mailboxes of the workers that are notified of a change; empty before the workers have started.
     mailboxes: Vec<Arc<Mailbox>>,
 }
 
-/// An address that is to be listened on.
+/// An address on which the server has to listen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct ListenAddress {
     address: SocketAddr,
-    /// Whether it may be missing on this machine.
+    /// The address may be missing on this machine.
     is_optional: bool,
-    /// Whether connections there speak TLS.
+    /// Connections to the address speak TLS.
     is_tls: bool,
 }
 
 impl Listeners {
-    /// Opens everything that the options name.
+    /// Opens all listeners that the options name.
     ///
     /// # Errors
     /// The first address or path that cannot be opened.
@@ -75,7 +74,7 @@ impl Listeners {
         Ok(())
     }
 
-    /// Names the workers that watch these listeners from now on.
+    /// Sets the workers that watch these listeners from now on.
     pub fn attach(&self, mailboxes: &[Arc<Mailbox>]) {
         self.open.lock().mailboxes = mailboxes.to_vec();
     }
@@ -91,7 +90,7 @@ impl Listeners {
         std::path::absolute(self.open.lock().unix.as_ref()?.path()?).ok()
     }
 
-    /// Takes no more connections, from this moment on.
+    /// Closes all listeners at once.
     pub fn shut(&self) {
         self.all().iter().for_each(|listener| listener.close());
     }
@@ -99,7 +98,7 @@ impl Listeners {
     /// Opens and closes TCP listeners so that they match the present options. A failure leaves the listeners as they were.
     ///
     /// # Errors
-    /// That there are no such listeners, or `refusal` when one cannot be opened; the log has the details.
+    /// That there are no such listeners, or `refusal` if one cannot be opened; the server log has the details.
     pub fn reopen(&self, config: &Config, refusal: &str) -> Result<(), String> {
         let mut open = self.open.lock();
         if open.mailboxes.is_empty() {
@@ -113,14 +112,14 @@ impl Listeners {
         })
     }
 
-    /// Connections that are accepted from now on are probed after so many seconds of silence; 0 never.
+    /// Has connections that are accepted from now on probed after so many idle seconds; 0 for never.
     pub fn set_keepalive(&self, seconds: u64) {
         self.all().iter().for_each(|listener| listener.set_keepalive(seconds));
     }
 }
 
-/// Makes `tcp` match the options. The listeners that go are closed first, because a wildcard address and one of its machine's
-/// own exclude each other; if the new ones cannot be had, the old ones are opened again.
+/// Makes `tcp` match the options. The unwanted listeners are closed first, because a wildcard address and a single address of
+/// the machine exclude each other. If the new ones cannot be opened, the old ones are opened again.
 fn replace(config: &Config, tcp: &mut Vec<Arc<Listener>>) -> Result<(), ListenError> {
     let wanted = wanted(config)?;
     let is_same = |wanted: &ListenAddress, listener: &Listener| {
@@ -134,7 +133,7 @@ fn replace(config: &Config, tcp: &mut Vec<Arc<Listener>>) -> Result<(), ListenEr
     let opened = open_all(config, &new).inspect_err(|_| {
         let old = gone.iter().filter_map(|listener| Some((listener.address()?, listener.is_tls())));
         let old: Vec<_> = old.map(|(address, is_tls)| ListenAddress { address, is_optional: true, is_tls }).collect();
-        // They were ours a moment ago; should one be lost nevertheless, the log says so and the others serve on.
+        // These addresses were open a moment ago. If one of them cannot be opened again, that is logged and the others go on.
         for wanted in &old {
             match open_all(config, std::slice::from_ref(wanted)) {
                 Ok(again) => kept.extend(again),
@@ -147,11 +146,11 @@ fn replace(config: &Config, tcp: &mut Vec<Arc<Listener>>) -> Result<(), ListenEr
     Ok(())
 }
 
-/// Returns the TCP addresses at which the options want clients to be served, and whether with TLS. One that this machine
-/// lacks is left out where the options allow that.
+/// Returns the TCP addresses at which the options want clients to be served, each with whether it is for TLS. An address that
+/// this machine lacks is left out if the options allow that.
 ///
 /// # Errors
-/// The first address that is none.
+/// The first name that is no address.
 pub fn addresses(config: &Config) -> Result<Vec<(SocketAddr, bool)>, ListenError> {
     Ok(wanted(config)?.into_iter().map(|wanted| (wanted.address, wanted.is_tls)).collect())
 }
@@ -196,7 +195,7 @@ fn open_all(config: &Config, wanted: &[ListenAddress]) -> Result<Vec<Arc<Listene
     Ok(opened)
 }
 
-/// `*` and `::*` are all addresses of one family; anything else is an address or a name.
+/// Returns an address: `*` and `::*` are all addresses of one family; any other text is an address or a name.
 fn address_of(name: &str) -> io::Result<IpAddr> {
     match name {
         "*" => Ok(IpAddr::from([0_u8; 4])),
@@ -211,7 +210,7 @@ fn address_of(name: &str) -> io::Result<IpAddr> {
     }
 }
 
-/// Returns whether an address is simply not there on this machine.
+/// Returns whether the error says that this machine does not have the address.
 fn is_absent(error: &io::Error) -> bool {
     use io::ErrorKind::{AddrNotAvailable, NotFound, Unsupported};
     let no_family = rustix::io::Errno::AFNOSUPPORT.raw_os_error();

@@ -1,9 +1,8 @@
-//! Connections with memory that the peer shares (`sleeve-rings`) as the carrier of their bytes, over any driver of their
-//! sockets.
+//! Connections with bytes that go through memory shared with the client (`sleeve-rings`), over any driver of their sockets.
 //!
-//! The socket stays with its driver: bytes on it are the peer's bell, and its end is the connection's. A pair of rings is
-//! awake while this driver looks at it by itself, before each wait; when there has been nothing for a while (`patience`) it
-//! falls asleep, and the peer rings. So a worker waits in one place for everything, and pairs that sleep cost nothing.
+//! The socket stays with its driver: bytes on it are the client's bell, and its end is the connection's end. While a pair of
+//! rings is awake, this driver checks it before each wait. If nothing has arrived for a while (`patience`) it falls asleep,
+//! and the client has to ring the bell. So a worker waits in one place for all events, and pairs that sleep cost nothing.
 //! Belongs to the thread of its driver.
 
 mod pair;
@@ -25,35 +24,35 @@ use pair::Pair;
 
 pub use pair::RING_BYTES;
 
-/// The bytes that accompany the memory.
+/// The bytes that are sent along with the memory.
 const HANDOVER: &[u8] = b"!";
 
-/// So many wake-ups in a row may pass without a look at the sockets, as long as little comes through the rings: the look is a
-/// system call, which short requests would pay for.
+/// The number of wake-ups in a row in which the sockets may be left unchecked, as long as few bytes come through the rings:
+/// the check is a system call, for which short requests would pay.
 const ROUNDS_WITHOUT_SOCKETS: u32 = 32;
 
-/// The longest busy poll, before peers have to ring.
+/// The longest busy poll before clients have to ring.
 const LOOK_MAX: Duration = Duration::from_micros(20);
 
-/// More than that is more than little, in all of these wake-ups together.
+/// The most bytes that count as few, in all of these wake-ups together.
 const BYTES_WITHOUT_SOCKETS: usize = 4 * 1024;
 
-/// The connections of a driver that share memory with their peers.
+/// The connections of a driver that share memory with their clients.
 #[derive(Debug)]
 pub struct SharedMemory {
-    /// By token.
+    /// The pairs of rings, by token.
     pairs: Vec<Option<Box<Pair>>>,
     count: usize,
-    /// The pairs that are looked at before each wait.
+    /// The pairs that are checked before each wait.
     awake: Vec<Token>,
-    /// The pairs with an event in this wake-up, behind the events of the sockets.
+    /// The pairs with an event in this wake-up; their events come after those of the sockets.
     ready: Vec<Token>,
-    /// How many events of this wake-up are of sockets.
+    /// The number of events of this wake-up that are events of sockets.
     from_sockets: usize,
-    /// The pairs to which bytes were queued that have not been sent.
+    /// The pairs for which bytes were queued that have not been sent.
     queued: Vec<Token>,
     patience: Patience,
-    /// Wake-ups since sockets were looked at, and bytes that have arrived in them.
+    /// The wake-ups since the sockets were checked, and the bytes that have arrived in them.
     rounds: u32,
     bytes: usize,
 }
@@ -76,12 +75,13 @@ impl Default for SharedMemory {
 
 /// The beginning and the end of pairs.
 impl SharedMemory {
-    /// Hands out memory over a connection's socket, which has this number.
+    /// Sends memory to the client over a connection's socket, which has this number.
     ///
     /// # Errors
     /// Those of the kernel: the socket does not take the memory.
     pub fn begin(&mut self, socket: RawFd, token: Token, (memory, file): Fresh) -> io::Result<()> {
-        // SAFETY: the driver has the connection, and keeps its socket open until it is closed; the pair ends before that.
+        // SAFETY: the driver keeps the connection's socket open until the connection is closed, and the pair ends before
+        // that.
         let bell = unsafe { BorrowedFd::borrow_raw(socket) };
         handover::send(bell, HANDOVER, &file)?;
         if self.pairs.len() <= token {
@@ -93,7 +93,7 @@ impl SharedMemory {
         Ok(())
     }
 
-    /// Ends the pair of a connection that is about to be closed: the bytes that there is room for leave.
+    /// Ends the pair of a connection that is about to be closed: unsent bytes are written as far as there is room.
     pub fn end(&mut self, token: Token) {
         if let Some(mut pair) = self.pairs.get_mut(token).and_then(Option::take) {
             pair.send_waiting();
@@ -120,24 +120,25 @@ impl SharedMemory {
     }
 }
 
-/// Waiting, and the events of a wait.
+/// Waiting for events, and taking them.
 impl SharedMemory {
-    /// Returns whether no pair is looked at.
+    /// Returns whether no pair is awake.
     #[inline]
     pub fn are_all_asleep(&mut self) -> bool {
         self.from_sockets = usize::MAX;
         self.awake.is_empty()
     }
 
-    /// Waits until something arrives, through a ring or at a socket, for which `wait` waits; returns how many events there
-    /// are. If the driver `may_skip` a look at the sockets, it does so as long as little comes through the rings.
+    /// Waits until bytes arrive through a ring, or until there is an event of a socket, for which `wait` waits; returns the
+    /// number of events. If the driver `may_skip` a check of the sockets, it does so as long as few bytes come through the
+    /// rings.
     pub fn wait(
         &mut self,
         wait: impl FnOnce(u64) -> io::Result<usize>,
         may_skip: bool,
         timeout_ms: u64,
     ) -> io::Result<usize> {
-        // Events that were not taken in the last wake-up are found again.
+        // Events that were not taken in the last wake-up will be found again.
         for token in self.ready.drain(..) {
             if let Some(pair) = self.pairs.get_mut(token).and_then(Option::as_mut) {
                 pair.is_ready = false;
@@ -155,7 +156,7 @@ impl SharedMemory {
         Ok(self.from_sockets + self.ready.len())
     }
 
-    /// Notes which of those that are awake have something to tell; whether any has.
+    /// Notes which of the awake pairs have an event; returns whether any has.
     #[inline]
     fn look(&mut self) -> bool {
         let Self { pairs, awake, ready, .. } = self;
@@ -171,7 +172,7 @@ impl SharedMemory {
         !ready.is_empty()
     }
 
-    /// Busy polls for as long as that pays; returns whether anything has arrived.
+    /// Busy polls for as long as that pays; returns whether any pair has an event.
     fn await_news(&mut self) -> bool {
         if !self.awake.is_empty()
             && let Some(mut watch) = self.patience.begin()
@@ -186,7 +187,7 @@ impl SharedMemory {
         false
     }
 
-    /// Puts all pairs to sleep. Returns false if one has an event by now, and stays awake.
+    /// Puts all pairs to sleep. Returns false if one has an event by now, which then stays awake.
     fn fall_asleep(&mut self) -> bool {
         let Self { pairs, awake, ready, .. } = self;
         awake.retain(|&token| {
@@ -201,7 +202,7 @@ impl SharedMemory {
         ready.is_empty()
     }
 
-    /// Returns event `index` of this wake-up; `next` returns it if it is an event of a socket.
+    /// Returns event `index` of this wake-up; if it is an event of a socket, `next` returns it.
     pub fn event(&mut self, mut next: impl FnMut(&mut [u8]) -> Event, index: usize, buffer: &mut [u8]) -> Event {
         let token = match index.checked_sub(self.from_sockets) {
             Some(place) => match self.ready.get(place) {
@@ -215,7 +216,7 @@ impl SharedMemory {
                     if matches!(event, Event::Closed(_)) {
                         pair.hang_up();
                     }
-                    // It is reported in its turn.
+                    // The pair's event is reported in its turn.
                     if pair.is_ready {
                         return Event::Nothing;
                     }
@@ -232,7 +233,7 @@ impl SharedMemory {
         event
     }
 
-    /// Wakes a pair: it is looked at from now on.
+    /// Wakes a pair: it is checked before each wait from now on.
     fn wake(&mut self, token: Token) {
         let Some(pair) = self.pairs.get_mut(token).and_then(Option::as_mut) else { return };
         pair.wake_up();
@@ -242,7 +243,7 @@ impl SharedMemory {
     }
 }
 
-/// The calls of the worker.
+/// The functions for the worker.
 impl SharedMemory {
     /// Sends each output of a connection that shares memory.
     pub fn send_each(&mut self, outputs: &mut [(Token, Output)]) {
@@ -262,7 +263,7 @@ impl SharedMemory {
         true
     }
 
-    /// Adds the connections to which something was queued.
+    /// Adds the connections for which bytes were queued to `queued`.
     pub fn take_queued(&mut self, queued: &mut Vec<Token>) {
         for token in self.queued.drain(..) {
             if let Some(pair) = self.pairs.get_mut(token).and_then(Option::as_mut) {
@@ -272,7 +273,7 @@ impl SharedMemory {
         }
     }
 
-    /// Stops or resumes receiving from a connection; false if it shares no memory.
+    /// Stops or resumes receiving from a connection; returns false if it shares no memory.
     pub fn hold(&mut self, token: Token, held: bool) -> bool {
         let Some(pair) = self.get(token) else { return false };
         pair.hold(held);

@@ -1,5 +1,4 @@
-//! One connection that shares memory with its peer: its incoming bytes, its outgoing bytes, and the times when the bell is
-//! rung.
+//! A connection that shares memory with its client: its incoming bytes, its outgoing bytes, and the ringing of the bell.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use sleeve_rings::side::{Role, ends};
 use crate::net::event::{Event, Sending, Token};
 use crate::request::output::Output;
 
-/// Bytes that each of two rings has.
+/// The size of each of the two rings, in bytes.
 pub const RING_BYTES: usize = 64 * 1024;
 
 /// The bytes of the bell.
@@ -25,26 +24,26 @@ pub struct Pair {
     reader: Reader<Memory>,
     /// The connection's socket, which the driver keeps open for longer than this pair.
     bell: BorrowedFd<'static>,
-    /// Bytes that have not found room.
+    /// The bytes for which the ring has no room yet.
     waiting: Output,
     /// Reading is paused until the session can go on.
     is_held: bool,
-    /// The peer has left a position that is none.
+    /// The client has written an invalid position.
     is_broken: bool,
-    /// The socket has ended. So many bytes are taken at most that the peer had written before.
+    /// The socket has ended; so many bytes that the client has written before are still taken at most.
     left: Option<usize>,
-    /// The end of the peer has been reported.
+    /// The client's end has been reported.
     is_end_told: bool,
-    /// Stands in the list of those that are looked at.
+    /// The pair is in the list of those that are checked before each wait.
     pub is_awake: bool,
-    /// Stands in the list of those that have something to tell in this wake-up.
+    /// The pair is in the list of those with an event in this wake-up.
     pub is_ready: bool,
-    /// Stands in the list of those to which something was queued.
+    /// The pair is in the list of those for which bytes were queued.
     pub is_queued: bool,
 }
 
 impl Pair {
-    /// Creates a pair in memory that the peer has just been given; its bell rings over this socket.
+    /// Makes a pair in memory that the client has just been sent; its bell rings over this socket.
     pub fn new(memory: Memory, bell: BorrowedFd<'static>) -> Self {
         let (writer, reader) = ends(memory, Role::Server);
         Self {
@@ -67,15 +66,15 @@ impl Pair {
         &self.waiting
     }
 
-    /// Returns whether nothing is taken for now.
+    /// Returns whether reading is paused.
     pub fn is_held(&self) -> bool {
         self.is_held
     }
 
-    /// Takes nothing more for now, or something again.
+    /// Pauses or resumes reading.
     pub fn hold(&mut self, held: bool) {
         self.is_held = held;
-        // When released, it reports all bytes, and once more the end of the peer.
+        // When it is resumed, it reports all bytes, and again the client's end.
         self.is_end_told &= held;
     }
 
@@ -84,25 +83,25 @@ impl Pair {
         self.left.get_or_insert(RING_BYTES);
     }
 
-    /// Notes that the peer need not ring.
+    /// Notes that the client need not ring.
     pub fn wake_up(&mut self) {
         self.reader.wake_up();
     }
 
-    /// Returns whether there is something to tell.
+    /// Returns whether there is an event.
     #[inline]
     pub fn has_news(&mut self) -> bool {
         let is_over = (self.is_broken || self.left.is_some()) && !self.is_end_told;
         is_over || (!self.is_held && self.reader.has_bytes().unwrap_or(true) && !self.is_end_told)
     }
 
-    /// Asks the peer to ring from now on. Returns false if there is an event already.
+    /// Asks the client to ring from now on. Returns false if there is an event already.
     pub fn fall_asleep(&mut self) -> bool {
         let is_silent = self.is_held || self.is_end_told || self.reader.fall_asleep().unwrap_or(false);
         is_silent && !self.has_news()
     }
 
-    /// Returns its event. Bytes that arrived are at the start of the buffer then.
+    /// Returns the pair's event. If it is received bytes, they are at the start of the buffer.
     #[inline]
     pub fn event(&mut self, token: Token, buffer: &mut [u8]) -> Event {
         self.is_ready = false;
@@ -158,7 +157,7 @@ impl Pair {
         !std::mem::replace(&mut self.is_queued, true)
     }
 
-    /// Writes the unsent bytes, as far as there is room.
+    /// Writes the unsent bytes into the ring, as far as there is room.
     pub fn send_waiting(&mut self) -> Sending {
         if self.is_broken {
             self.waiting.clear();
@@ -188,13 +187,14 @@ impl Pair {
         }
     }
 
-    /// Rings. If the socket takes nothing more, the peer has enough unheard bells, and if it has ended, the peer has gone.
+    /// Rings the client's bell. If the socket takes no more bytes, the client has enough unread bells; if it has ended, the
+    /// client has disconnected.
     fn ring(&self) {
         _ = rustix::net::send(self.bell, BELL, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
     }
 }
 
-/// Writes an output as far as there is room, and has the peer ring where there is not enough.
+/// Writes an output into the ring as far as there is room; if there is not enough, asks the client to ring when there is.
 #[inline]
 fn write_all(writer: &mut Writer<Memory>, output: &mut Output) -> Result<(), Broken> {
     while !output.is_empty() {

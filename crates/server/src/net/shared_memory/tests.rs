@@ -1,4 +1,4 @@
-//! Rings over each driver, with a peer that keeps to the rules and with one that does not.
+//! Tests of rings over each driver, with a client that keeps to the rules and with one that does not.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -15,7 +15,7 @@ use super::super::tests::{drivers, next, output, unix_pair};
 use super::*;
 use crate::net::Sending;
 
-/// The other side of a pair, which sleeps in reads of its socket.
+/// The client's side of a pair, which sleeps in reads of its socket.
 struct Peer {
     socket: UnixStream,
     memory: Memory,
@@ -41,7 +41,7 @@ impl Peer {
         _ = self.socket.write_all(b"!");
     }
 
-    /// Writes all of it, and sleeps where there is no room.
+    /// Writes all of the bytes, and sleeps while there is no room.
     fn say(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let count = self.writer.write(bytes).expect("the driver keeps to the rules");
@@ -55,7 +55,7 @@ impl Peer {
         }
     }
 
-    /// Reads so many bytes, and sleeps where none are there.
+    /// Reads so many bytes, and sleeps while there are none.
     fn hear(&mut self, count: usize) -> Vec<u8> {
         let mut heard = vec![0; count];
         let mut got = 0;
@@ -72,7 +72,7 @@ impl Peer {
         heard
     }
 
-    /// Leaves a number in a word of the memory.
+    /// Writes a number into a word of the memory.
     fn plant(&self, word: usize, number: u64) {
         self.memory.words()[word].store(number, Ordering::SeqCst);
     }
@@ -186,14 +186,14 @@ fn replies_are_read_behind_the_end_of_the_connection() {
         let (token, mut peer) = Peer::of(&mut driver);
         assert_eq!(driver.send(token, &mut output(b"last words")), Sending::Done);
         driver.close(token);
-        // Some release the socket with their next wait.
+        // Some drivers release the socket with their next wait.
         driver.wait(0).expect("it waits");
         assert_eq!(peer.hear(10), b"last words");
         assert_eq!(peer.socket.read(&mut [0; 8]).expect("its end"), 0);
     }
 }
 
-/// The words of the two rings' heads that the client writes.
+/// The word of the rings' heads that the client writes first.
 const CLIENT_WRITTEN: usize = 0;
 const CLIENT_TAKEN: usize = HEAD_WORDS + RING_BYTES / 8 + 8;
 

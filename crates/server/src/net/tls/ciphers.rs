@@ -1,14 +1,14 @@
-//! OpenSSL's lists of ciphers, read for the suites that are here.
+//! OpenSSL's lists of ciphers, read for the available suites.
 //!
-//! A list begins with no suite and is read from left to right: a word adds the suites that it describes and that are not in
-//! it, one behind `+` moves them to the end, one behind `-` takes them out until they are added again, one behind `!` for
-//! good. A word is a suite's name, a property of suites, or several properties joined by `+`. A property that OpenSSL has and
-//! that is not here (DHE, CBC, RSA key exchange) describes no suite, as in OpenSSL when it was built without. A list that
-//! leaves none is an error. Pure functions; any thread.
+//! A list begins with no suite and is read from left to right. A word adds the suites that it describes and that are not in
+//! the list; a word after `+` moves them to the end, one after `-` removes them until they are added again, one after `!`
+//! removes them for good. A word is a suite's name, a property of suites, or several properties joined by `+`. A property
+//! that OpenSSL knows and no available suite has (DHE, CBC, RSA key exchange) describes no suite, as in an OpenSSL that was
+//! built without it. A list that leaves no suite is an error. Pure functions; any thread.
 
 use rustls::SupportedCipherSuite;
 
-/// A suite of TLS 1.2: the standard's name, OpenSSL's, and the words that describe it besides those for all.
+/// A suite of TLS 1.2: the standard's name, OpenSSL's, and the words that describe it in addition to those that describe all.
 struct Suite {
     standard: &'static str,
     openssl: &'static str,
@@ -48,13 +48,13 @@ const SUITES: [Suite; 6] = [
     },
 ];
 
-/// The words that describe every suite that is here.
+/// The words that describe every available suite.
 const OF_ALL: [&str; 8] = ["ALL", "DEFAULT", "HIGH", "TLSv1.2", "ECDHE", "EECDH", "kECDHE", "kEECDH"];
 
-/// The suites of TLS 1.2 that a list describes, in its order.
+/// Returns the suites of TLS 1.2 that a list describes, in its order.
 ///
 /// # Errors
-/// It leaves none.
+/// The list leaves no suite.
 pub(super) fn of_tls12(list: &str, known: Vec<SupportedCipherSuite>) -> Result<Vec<SupportedCipherSuite>, String> {
     if list.trim().is_empty() {
         return Ok(known);
@@ -86,12 +86,12 @@ pub(super) fn of_tls12(list: &str, known: Vec<SupportedCipherSuite>) -> Result<V
     Ok(chosen)
 }
 
-/// The suites of TLS 1.3 that a list names, in its order.
+/// Returns the suites of TLS 1.3 that a list names, in its order.
 ///
 /// # Errors
-/// A name that is none of TLS 1.3, or none that is here.
+/// A name that is no suite of TLS 1.3, or no available one.
 pub(super) fn of_tls13(list: &str, known: Vec<SupportedCipherSuite>) -> Result<Vec<SupportedCipherSuite>, String> {
-    /// OpenSSL has them and leaves them out by itself.
+    /// The suites that OpenSSL has but leaves out by default; they are not available here.
     const ABSENT: [&str; 2] = ["TLS_AES_128_CCM_SHA256", "TLS_AES_128_CCM_8_SHA256"];
     if list.trim().is_empty() {
         return Ok(known);
@@ -108,7 +108,7 @@ fn names_of(suites: &[SupportedCipherSuite]) -> String {
     suites.iter().map(standard_name).collect::<Vec<_>>().join(", ")
 }
 
-/// Whether a word, or several joined by `+`, describes a suite.
+/// Returns whether a word, or several joined by `+`, describes a suite.
 fn fits(suite: &SupportedCipherSuite, description: &str) -> bool {
     let own = standard_name(suite);
     let Some(row) = SUITES.iter().find(|row| row.standard == own) else { return false };

@@ -1,9 +1,9 @@
 //! TLS between a connection and its session: ciphertext in and out on one side, plain bytes on the other.
 //!
-//! A [`Channel`] is one connection's state; it touches no socket. The worker hands it the bytes that arrived and gets the
-//! peer's plain bytes, or hands it replies and gets the bytes to send; during the handshake there are bytes to send without
-//! any reply. [`Tls`] keeps the configuration of new connections, which CONFIG SET replaces while the server runs: existing
-//! connections go on with the one that they began with. A channel belongs to one thread, [`Tls`] to any.
+//! A [`Channel`] is one connection's state; it touches no socket. The worker passes it the bytes that arrived and gets the
+//! client's plain bytes, or passes it replies and gets the bytes to send; during the handshake there are bytes to send
+//! without any reply. [`Tls`] keeps the configuration of new connections, which CONFIG SET replaces while the server runs:
+//! existing connections keep the one with which they began. A channel belongs to one thread, [`Tls`] to any.
 
 mod ciphers;
 mod outgoing;
@@ -26,12 +26,12 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// Begins new connections with this from now on.
+    /// Sets the configuration with which new connections begin.
     pub fn set(&self, config: Arc<ServerConfig>) {
         *self.config.write() = Some(config);
     }
 
-    /// Returns the channel of a new connection; none while there is no certificate.
+    /// Makes the channel of a new connection; returns None if there is no certificate.
     pub fn channel(&self) -> Option<Box<Channel>> {
         let config = self.config.read().clone()?;
         let mut connection = ServerConnection::new(config).ok()?;
@@ -45,19 +45,19 @@ impl Tls {
 #[derive(Debug)]
 pub struct Channel {
     connection: ServerConnection,
-    /// The peer's plain bytes, of the bytes that arrived last.
+    /// The client's plain bytes of the last call of [`Channel::open`].
     plain: Vec<u8>,
     has_ended: bool,
 }
 
-/// Room for plain bytes that is kept while nothing lies in it.
+/// The room for plain bytes that is kept while it is empty.
 const KEPT_BYTES: usize = 4 * 1024;
 
 impl Channel {
-    /// Takes the bytes that arrived; returns the peer's plain bytes in them.
+    /// Takes the bytes that arrived; returns the client's plain bytes in them.
     ///
     /// # Errors
-    /// The peer broke the protocol, or showed no certificate that is trusted. The alert for the peer can still be taken with
+    /// The client broke the protocol, or presented no trusted certificate. The alert for the client can still be taken with
     /// [`Channel::seal`].
     pub fn open(&mut self, mut arrived: &[u8]) -> io::Result<&[u8]> {
         self.plain.clear();
@@ -78,8 +78,8 @@ impl Channel {
         Ok(&self.plain)
     }
 
-    /// Takes the plain bytes of the last [`Channel::open`]; the caller, once it has read them, keeps the room for the next
-    /// one with [`Channel::keep`].
+    /// Takes the plain bytes of the last [`Channel::open`]. When the caller has read them, it returns their room for the next
+    /// call with [`Channel::keep`].
     pub fn take_plain(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.plain)
     }
@@ -89,7 +89,7 @@ impl Channel {
         self.plain = plain;
     }
 
-    /// Turns replies into the bytes to send, with those of the channel itself, and appends them to `sealed`.
+    /// Encrypts replies, and appends the result and the bytes that the channel itself has to send to `sealed`.
     pub fn seal<'a>(&mut self, replies: impl IntoIterator<Item = &'a [u8]>, sealed: &mut Vec<u8>) {
         for piece in replies {
             let written = self.connection.writer().write_all(piece);
@@ -98,7 +98,7 @@ impl Channel {
         self.take(sealed);
     }
 
-    /// Returns the bytes that tell the peer that nothing more will come.
+    /// Returns the bytes that announce the end of the connection to the client.
     pub fn farewell(&mut self) -> Vec<u8> {
         let mut sealed = Vec::new();
         self.connection.send_close_notify();
@@ -106,7 +106,7 @@ impl Channel {
         sealed
     }
 
-    /// Returns whether the peer has closed its side: nothing more will arrive.
+    /// Returns whether the client has closed its side: no more bytes will arrive.
     pub fn has_ended(&self) -> bool {
         self.has_ended
     }

@@ -1,7 +1,7 @@
 //! The TLS configuration of connections to other servers: a certificate of this server, and the certificates that it trusts.
 //!
-//! As with every server of this kind, a peer with a certificate that a trusted one has signed is believed, for any name:
-//! primaries are named by addresses, which change hands when one fails. Any thread.
+//! As in Redis, a server with a certificate that a trusted one has signed is accepted under any name: primaries are named by
+//! addresses, which change hands when one fails. Any thread.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::settings;
 use super::settings::{OF_SERVER, Own};
 use crate::config::{Config, Opt};
 
-/// The options of the certificate that primaries are shown, if it is not the one that clients are shown.
+/// The options of the certificate that is presented to primaries, if it differs from the one for clients.
 const OF_CLIENT: Own = [Opt::TlsClientCertFile, Opt::TlsClientKeyFile, Opt::TlsClientKeyFilePass];
 
 /// Builds the configuration of connections to primaries from the present options.

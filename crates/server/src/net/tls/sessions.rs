@@ -1,7 +1,8 @@
-//! Sessions of clients that are remembered to shorten the handshake when they reconnect: so many, for so long.
+//! Sessions of clients that are remembered to shorten the handshake when they reconnect: a limited number, for a limited
+//! time.
 //!
-//! The sessions lie in the cache of the TLS library, which keeps the newest and knows no time; each has in front of it the
-//! second until which it counts. Any thread.
+//! The sessions lie in the cache of the TLS library, which keeps the newest and knows no time. So each is stored with the
+//! second until which it is valid before it. Any thread.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use rustls::server::{ServerSessionMemoryCache, StoresServerSessions};
 /// TLS sessions that clients may resume.
 pub struct Sessions {
     cache: Arc<ServerSessionMemoryCache>,
-    /// How long a session counts, in seconds.
+    /// The seconds for which a session is valid.
     timeout_s: u64,
     since: Instant,
 }
@@ -23,7 +24,7 @@ impl fmt::Debug for Sessions {
     }
 }
 
-/// Bytes of the second until which a session counts.
+/// The length of the stored second until which a session is valid, in bytes.
 const HEAD: usize = size_of::<u64>();
 
 impl Sessions {

@@ -1,7 +1,7 @@
 //! The `tls-...` options, turned into the configuration of connections: certificate, key, trusted certificates, versions.
 //!
-//! Files are read anew each time, so that setting an option to its own value again after a certificate was renewed is all it
-//! takes. The reasons are for the operator. Any thread.
+//! Files are read again each time, so that after a certificate was renewed it is enough to set an option to its present
+//! value. The reasons in errors are for the operator. Any thread.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::ciphers;
 use super::sessions::Sessions;
 use crate::config::{ClientCertificates, Config, Opt};
 
-/// Far more than a file of all certificates that a system trusts has.
+/// The greatest size of a file, which is far more than that of all certificates that a system trusts.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Builds the configuration of clients' connections from the present options.
@@ -52,13 +52,13 @@ pub fn load(config: &Config) -> Result<Arc<ServerConfig>, String> {
     Ok(Arc::new(made))
 }
 
-/// The options that name a certificate, its key, and the pass phrase of that.
+/// The options that name a certificate, its key, and the pass phrase of the key.
 pub(super) type Own = [Opt; 3];
 
-/// The options of the certificate that clients are shown.
+/// The options of the certificate that is presented to clients.
 pub(super) const OF_SERVER: Own = [Opt::TlsCertFile, Opt::TlsKeyFile, Opt::TlsKeyFilePass];
 
-/// A certificate of this server with its key.
+/// Reads a certificate of this server with its key.
 pub(super) fn identity(config: &Config, options: Own, provider: &CryptoProvider) -> Result<Identity, String> {
     let [certificate, key, pass_phrase] = options;
     let missing = |option: Opt| format!("No {} configured!", option.name());
@@ -75,7 +75,7 @@ pub(super) fn identity(config: &Config, options: Own, provider: &CryptoProvider)
     Identity::new(chain, key, provider).map_err(|why| format!("{}, {}: {why}", file.display(), key_file.display()))
 }
 
-/// Returns the verifier of client certificates; none where these are not asked for.
+/// Returns the verifier of client certificates; None if clients are not asked for one.
 fn verifier(config: &Config, provider: &Arc<CryptoProvider>) -> Result<Option<Arc<dyn ClientCertVerifier>>, String> {
     let wanted = config.client_certificates();
     if wanted == ClientCertificates::NotAsked {
@@ -119,7 +119,8 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     CertificateDer::pem_slice_iter(&read(file).map_err(failed)?).collect::<Result<_, _>>().map_err(failed)
 }
 
-/// Reads a file of certificates or with a key, be it a device: setting an option must not take a worker for ever.
+/// Reads a file with certificates or a key. The file may be a device, so the size is bounded: setting an option must not
+/// occupy a worker for ever.
 fn read(file: &Path) -> Result<Vec<u8>, pem::Error> {
     own::read_input(file, FILE_BYTES_MAX).map_err(pem::Error::Io)
 }
@@ -129,7 +130,7 @@ fn path(config: &Config, option: Opt) -> Option<PathBuf> {
     (!text.is_empty()).then(|| config.resolve(&text))
 }
 
-/// Returns the versions of `tls-protocols`; empty is all.
+/// Returns the versions in `tls-protocols`; if it is empty, all.
 pub(super) fn versions(config: &Config) -> Result<Vec<&'static SupportedProtocolVersion>, String> {
     let text = config.text(Opt::TlsProtocols);
     let text = String::from_utf8_lossy(&text);
@@ -144,7 +145,7 @@ pub(super) fn versions(config: &Config) -> Result<Vec<&'static SupportedProtocol
     Ok(if versions.is_empty() { vec![&TLS13, &TLS12] } else { versions })
 }
 
-/// `tls-ciphersuites` (TLS 1.3) and `tls-ciphers` (TLS 1.2); empty is all.
+/// Applies `tls-ciphersuites` (TLS 1.3) and `tls-ciphers` (TLS 1.2); an empty one allows all suites.
 pub(super) fn restrict_suites(config: &Config, provider: &mut CryptoProvider) -> Result<(), String> {
     let suites = &provider.cipher_suites;
     let (new, old): (Vec<_>, Vec<_>) =

@@ -20,11 +20,11 @@ use crate::net::listeners::listener::Listener;
 #[derive(Debug, Default)]
 pub struct AcceptTasks {
     tasks: Vec<JoinHandle<()>>,
-    /// Told when accepting is to be tried again where it has failed.
+    /// The notification that accepting is to be tried again after a failure.
     again: Arc<Notify>,
 }
 
-/// A listener, as its descriptor is asked for.
+/// A listener, as tokio asks for its descriptor.
 #[derive(Debug)]
 struct Watched(Arc<Listener>);
 
@@ -35,13 +35,13 @@ impl AsRawFd for Watched {
 }
 
 impl AcceptTasks {
-    /// Begins to accept from a listener that others may accept from too.
+    /// Begins to accept from a listener from which other drivers may accept too.
     ///
     /// # Errors
     /// Those of the kernel.
     pub fn listen(&mut self, runtime: &Runtime, listener: Arc<Listener>, inbox: &Arc<Inbox>) -> io::Result<()> {
         let _runtime = runtime.enter();
-        // SAFETY: a listener owns its descriptor from its beginning to its end, and is held here.
+        // SAFETY: a listener owns its descriptor for its whole life, and is held here.
         let socket = unsafe { AsyncFd::register_with_interest(Watched(listener), Interest::READABLE)? };
         self.tasks.push(runtime.spawn(accept(socket, Arc::clone(inbox), Arc::clone(&self.again))));
         Ok(())
@@ -51,12 +51,12 @@ impl AcceptTasks {
     pub fn stop(&mut self, runtime: &Runtime) {
         self.tasks.iter().for_each(JoinHandle::abort);
         for task in self.tasks.drain(..) {
-            // That it was aborted is all it can say.
+            // The only result is that the task was aborted.
             _ = runtime.block_on(task);
         }
     }
 
-    /// Tries to accept again where that has failed.
+    /// Tries to accept again after a failure.
     pub fn again(&self) {
         self.again.notify_waiters();
     }

@@ -2,7 +2,7 @@
 //!
 //! The task has two halves, which wait for different things: one receives and one sends. Changes by the worker (it has taken
 //! the bytes that arrived, holds the connection, wants bytes sent, closes) wake the task, and both halves check the state
-//! then; so neither has to say which change it waits for, and the task keeps nothing of its own. All of it runs in the thread
+//! then; so neither has to know which change it waits for, and the task has no state of its own. All of it runs in the thread
 //! that waits for the driver's events.
 
 use std::future::Future;
@@ -24,10 +24,10 @@ use crate::net::held_input::HeldInput;
 use crate::net::send_pieces::send_pieces;
 use crate::request::output::Output;
 
-/// Replies that are longer leave on the spot.
+/// The length above which replies are sent at once.
 const GATHERED_BYTES_MAX: usize = 16 * 1024;
 
-/// One connection.
+/// A connection of the driver `tokio`.
 #[derive(Debug)]
 pub struct TokioConnection {
     token: Token,
@@ -39,44 +39,44 @@ pub struct TokioConnection {
 /// The state that the worker and the task share.
 #[derive(Debug, Default)]
 struct Traffic {
-    /// It has a task.
+    /// The connection has a task.
     has_begun: bool,
-    /// Wakes the task.
+    /// The waker of the task.
     task: Option<Waker>,
     incoming: Incoming,
     /// The unsent bytes.
     waiting: Output,
-    /// The peer takes no more at present: the task waits until it does.
+    /// The client takes no more bytes at present: the task waits until it does.
     is_full: bool,
     /// The connection can send no more.
     is_broken: bool,
     is_closed: bool,
-    /// An event is due: bytes that waited have left, or begin to wait.
+    /// An event is due: waiting bytes have been sent, or bytes begin to wait.
     has_sent: bool,
-    /// The end of the peer has been reported.
+    /// The client's end has been reported.
     is_end_told: bool,
-    /// Stands in the inbox.
+    /// The connection is in the inbox.
     is_listed: bool,
-    /// Is woken with the next wait.
+    /// The next wait wakes the connection's task.
     is_noted: bool,
-    /// Stands in the driver's list of those to which something was queued.
+    /// The connection is in the driver's list of those for which bytes were queued.
     is_queued: bool,
 }
 
-/// The bytes of the peer, and the state of receiving.
+/// The received bytes, and the state of receiving.
 #[derive(Debug, Default)]
 struct Incoming {
-    /// The place in the inbox of the bytes that have arrived and have not been taken.
+    /// The range in the inbox of the bytes that have arrived and have not been taken.
     arrived: Range<usize>,
-    /// The bytes that had arrived when it was held.
+    /// The bytes that had arrived when the connection was held.
     aside: HeldInput,
     /// Receiving is paused until the session can go on.
     is_held: bool,
-    /// There may be something to receive of which the kernel has told already.
+    /// There may be bytes to receive that the kernel has reported already.
     is_unread: bool,
-    /// The peer has gone while it was held.
+    /// The client has disconnected while the connection was held.
     has_gone: bool,
-    /// The peer says nothing more.
+    /// The client sends no more bytes.
     has_ended: bool,
 }
 
@@ -88,8 +88,8 @@ impl Incoming {
 }
 
 impl Traffic {
-    /// Returns whether its end is to be reported: behind the bytes that the peer has sent, and for a connection that is held
-    /// when its replies have left.
+    /// Returns whether the connection's end is to be reported: after the bytes that the client has sent; for a held
+    /// connection, when its replies have been sent.
     fn is_over(&self) -> bool {
         let is_last = self.incoming.is_held || !self.incoming.has_arrived();
         let has_ended = (self.incoming.has_ended || self.incoming.has_gone) && !(self.incoming.is_held && self.is_full);
@@ -101,15 +101,14 @@ impl Traffic {
     }
 }
 
-/// The calls of the driver.
+/// The functions for the driver.
 impl TokioConnection {
-    /// Creates a connection without a running task; within a runtime.
+    /// Makes a connection with a task that does not run yet; called within a runtime.
     ///
     /// # Errors
     /// Those of the kernel; the connection is closed then.
     pub fn new(token: Token, socket: OwnedFd, inbox: &Arc<Inbox>) -> io::Result<Self> {
-        // SAFETY: the descriptor is owned by the value that is given here, which is never replaced: it is only lent out
-        // again.
+        // SAFETY: the value that is passed here owns the descriptor, and is never replaced: it is only borrowed later.
         let socket = unsafe { AsyncFd::register(socket)? };
         Ok(Self { token, socket, inbox: Arc::clone(inbox), traffic: Mutex::default() })
     }
@@ -119,13 +118,13 @@ impl TokioConnection {
         self.socket.as_raw_fd()
     }
 
-    /// Returns whether it has to be put among those that the next wait wakes.
+    /// Returns whether the connection has to be added to those with tasks that the next wait wakes.
     #[inline]
     pub fn note(&self) -> bool {
         !std::mem::replace(&mut self.traffic.lock().is_noted, true)
     }
 
-    /// Wakes its task; whether that has to begin first.
+    /// Wakes the connection's task; returns whether the task has to be started first.
     #[inline]
     pub fn wake(&self) -> bool {
         let mut traffic = self.traffic.lock();
@@ -136,7 +135,7 @@ impl TokioConnection {
         !std::mem::replace(&mut traffic.has_begun, true)
     }
 
-    /// Returns its event. Bytes that arrived are at the start of the buffer then.
+    /// Returns the connection's event. If it is received bytes, they are at the start of the buffer.
     #[inline]
     pub fn event(&self, buffer: &mut [u8]) -> Event {
         let traffic = &mut *self.traffic.lock();
@@ -182,7 +181,7 @@ impl TokioConnection {
         !std::mem::replace(&mut traffic.is_queued, true)
     }
 
-    /// Sends the unsent bytes: by its task if they are short, and otherwise at once as far as the peer takes them.
+    /// Sends the unsent bytes: by its task if they are short, and otherwise at once as far as the client takes them.
     #[inline]
     pub fn send_waiting(&self) -> Sending {
         let traffic = &mut *self.traffic.lock();
@@ -200,7 +199,7 @@ impl TokioConnection {
         self.try_send(traffic)
     }
 
-    /// Sends on the spot as many of the unsent bytes as the peer takes.
+    /// Sends at once as many of the unsent bytes as the client takes.
     pub fn flush(&self) -> Sending {
         self.try_send(&mut self.traffic.lock())
     }
@@ -222,7 +221,7 @@ impl TokioConnection {
         self.traffic.lock().waiting.spare()
     }
 
-    /// Stops or resumes receiving; whether that is a change.
+    /// Stops or resumes receiving; returns whether that is a change.
     pub fn hold(&self, is_held: bool) -> bool {
         let traffic = &mut *self.traffic.lock();
         let is_change = traffic.incoming.is_held != is_held;
@@ -233,7 +232,7 @@ impl TokioConnection {
         is_change
     }
 
-    /// Ends it, behind the bytes that can leave at once; its task releases the socket when it is woken.
+    /// Ends the connection after the bytes that can be sent at once; its task releases the socket when it is woken.
     pub fn close(&self) {
         let traffic = &mut *self.traffic.lock();
         if !traffic.is_full {
@@ -243,9 +242,9 @@ impl TokioConnection {
     }
 }
 
-/// The future that carries the bytes of a connection until it is closed: its task has this alone, and all that it waits for
-/// stands in the state. Two futures that wait for the same took 176 bytes a connection, and tokio rounds a task up to a
-/// multiple of 128 bytes.
+/// The future that transports the bytes of a connection until it is closed: the connection's task consists of this future
+/// alone, and all for which it waits is in the state. Two futures that wait for the same took 176 bytes a connection, and
+/// tokio rounds a task up to a multiple of 128 bytes.
 #[derive(Debug)]
 pub struct Carrying(pub Arc<TokioConnection>);
 
@@ -261,14 +260,14 @@ impl Future for Carrying {
             return Poll::Ready(());
         }
         traffic.task.get_or_insert_with(|| cx.waker().clone());
-        // Neither comes to an end by itself.
+        // Neither half ends by itself.
         connection.send(traffic, cx);
         connection.receive(traffic, cx);
         Poll::Pending
     }
 }
 
-/// The work of its task.
+/// The work of the connection's task.
 impl TokioConnection {
     /// Sends the unsent bytes, as far as the peer takes them.
     #[inline]
@@ -281,7 +280,7 @@ impl TokioConnection {
             };
             let (was_full, before) = (traffic.is_full, traffic.waiting.len());
             let sending = self.try_send(traffic);
-            // The worker knows of bytes that have left at once.
+            // The worker knows already of bytes that were sent at once.
             traffic.has_sent |= traffic.is_full != was_full || was_full && traffic.waiting.len() != before;
             self.list(traffic);
             if matches!(sending, Sending::Waiting(_)) {
@@ -297,7 +296,7 @@ impl TokioConnection {
             let Poll::Ready(ready) = self.poll_receivable(traffic, cx) else { return };
             let Ok(ready) = ready else { return self.end(traffic) };
             if !self.inbox.has_room() {
-                // Once the others have had a turn, this task is polled again.
+                // When other tasks have had a turn, this task is polled again.
                 _ = pin!(yield_now()).poll(cx);
                 return;
             }
@@ -322,8 +321,8 @@ impl TokioConnection {
         self.list(traffic);
     }
 
-    /// Polls for readiness: ready when there may be something to receive, and the worker takes it. Returns the readiness
-    /// guard, if there is one.
+    /// Polls for readiness to receive: ready if there may be bytes to receive and the worker takes them. Returns the
+    /// readiness guard, if there is one.
     #[inline]
     fn poll_receivable(
         &self,
@@ -344,7 +343,7 @@ impl TokioConnection {
             if !traffic.incoming.is_held {
                 return Poll::Ready(Ok(Some(ready)));
             }
-            // Bytes of the peer stay with the kernel, and only its end is reported.
+            // The client's bytes stay with the kernel, and only its end is reported.
             if ready.ready().is_read_closed() {
                 traffic.incoming.has_gone = true;
                 self.list(traffic);

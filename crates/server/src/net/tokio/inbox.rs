@@ -1,9 +1,8 @@
-//! The exchange between the tasks of a driver and its worker: the bytes that have arrived, and the connections that have
-//! events.
+//! The exchange between the tasks of a driver and its worker: the bytes that have arrived, and the connections with events.
 //!
-//! All connections receive into one buffer, so an idle one holds none. It is used from its start again when everything in it
-//! has been taken; while it has no room, tasks wait. The tasks run in the thread that waits, so no thread ever waits for the
-//! lock.
+//! All connections receive into one buffer, so an idle connection holds none. When all bytes in it have been taken, it is
+//! used from its start again; while it has no room, tasks wait. The tasks run in the thread that waits for events, so no
+//! thread ever waits for the lock.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,34 +18,34 @@ use crate::net::event::Token;
 use crate::net::spare_outputs::SpareOutputs;
 use crate::request::output::Output;
 
-/// Bytes that one receive takes at most.
+/// The most bytes that one receive takes.
 const RECEIVE_BYTES_MAX: usize = 64 * 1024;
 
-/// With less room than this nothing is received.
+/// The least room with which bytes are received.
 const RECEIVE_BYTES_MIN: usize = 16 * 1024;
 
 /// The most bytes that have arrived and have not been taken.
 pub const BYTES_MAX: usize = 256 * 1024;
 
-/// News for the worker.
+/// An event for the worker.
 #[derive(Debug)]
 pub enum News {
-    /// An event of this connection, which knows its kind.
+    /// An event of this connection, which knows the kind of the event.
     Connection(Token),
     /// Connections were accepted.
     Accepted(Vec<Accepted>),
     /// A connection could not be accepted.
     AcceptFailed(io::Error),
-    /// There is mail.
+    /// There are letters in the mailbox.
     Woken,
 }
 
 /// Bytes that a connection has received.
 #[derive(Debug)]
 pub struct Received {
-    /// Where they lie; empty where the peer says nothing more.
+    /// The range of the bytes in the buffer; empty if the client sends no more.
     pub place: Range<usize>,
-    /// There may be more, which is not reported.
+    /// There may be more bytes, which the kernel does not report again.
     pub is_cut: bool,
 }
 
@@ -59,14 +58,14 @@ struct Contents {
     bytes: Box<[u8]>,
     filled: usize,
     news: VecDeque<News>,
-    /// The task that waits for news.
+    /// The task that waits for events.
     waiting: Option<Waker>,
     spare_outputs: SpareOutputs,
     /// A task has panicked.
     is_broken: bool,
 }
 
-/// A guard that a task holds while it runs: a panic in it breaks the inbox.
+/// A guard that a task holds while it runs: if the task panics, the guard marks the inbox as broken.
 #[derive(Debug)]
 pub struct Held<'a>(&'a Inbox);
 
@@ -92,8 +91,8 @@ impl Inbox {
         }))
     }
 
-    /// Returns the guard of a task. The result of a task is not looked at; so a task that panics makes the driver's wait
-    /// fail.
+    /// Returns the guard of a task. No code looks at the result of a task, so the guard makes the driver's wait fail if the
+    /// task panics.
     pub fn hold(&self) -> Held<'_> {
         Held(self)
     }
@@ -105,10 +104,10 @@ impl Inbox {
         contents.bytes.len() - contents.filled >= RECEIVE_BYTES_MIN
     }
 
-    /// Receives from a socket that does not block. There must be room.
+    /// Receives from a non-blocking socket. There must be room.
     ///
     /// # Errors
-    /// Those of the kernel, also that nothing is there.
+    /// Those of the kernel, including that there are no bytes.
     #[inline]
     pub fn receive(&self, socket: impl AsFd) -> rustix::io::Result<Received> {
         let contents = &mut *self.0.lock();
@@ -119,7 +118,7 @@ impl Inbox {
         Ok(Received { place: start..start + count, is_cut: start + count == end })
     }
 
-    /// Copies bytes that have arrived to the start of `into`, as many as there is room for, and takes them off `place`.
+    /// Copies bytes that have arrived to the start of `into`, as many as there is room for, and removes them from `place`.
     /// Returns their number.
     #[inline]
     pub fn take(&self, place: &mut Range<usize>, into: &mut [u8]) -> usize {
@@ -129,7 +128,7 @@ impl Inbox {
         count
     }
 
-    /// Puts something behind all that is to be told.
+    /// Adds an event after all others.
     #[inline]
     pub fn tell(&self, news: News) {
         let mut contents = self.0.lock();
@@ -141,14 +140,14 @@ impl Inbox {
         }
     }
 
-    /// Returns the next news.
+    /// Takes the next event.
     #[inline]
     pub fn next(&self) -> Option<News> {
         self.0.lock().news.pop_front()
     }
 
-    /// Begins to wait; returns whether there is news already. Without news the buffer counts as empty: bytes that still lie
-    /// in it have been reported, and were not taken.
+    /// Begins to wait; returns whether there are events already. If there are none, the buffer counts as empty: bytes that
+    /// still lie in it were reported and not taken.
     #[inline]
     pub fn begin(&self) -> bool {
         let mut contents = self.0.lock();
@@ -158,7 +157,7 @@ impl Inbox {
         !contents.news.is_empty()
     }
 
-    /// Returns whether something is to be told; if not, this task is woken when something is.
+    /// Returns whether there are events; if not, this task is woken at the next one.
     #[inline]
     pub fn has_news(&self, cx: &Context<'_>) -> bool {
         let mut contents = self.0.lock();
@@ -168,7 +167,7 @@ impl Inbox {
         !contents.news.is_empty()
     }
 
-    /// Ends waiting; returns how many news there are. Later news wake no task.
+    /// Ends the wait; returns the number of events. Later events wake no task.
     ///
     /// # Errors
     /// A task has panicked.
@@ -182,7 +181,7 @@ impl Inbox {
         Ok(contents.news.len())
     }
 
-    /// Keeps an output after its bytes have left.
+    /// Keeps an output that was sent.
     #[inline]
     pub fn keep(&self, output: Output) {
         self.0.lock().spare_outputs.keep(output);

@@ -1,13 +1,14 @@
 //! The driver `tokio`, on tokio: every read and every write is an operation that a task awaits.
 //!
-//! A worker has a runtime of its own, which runs while the worker waits and at no other time: in the worker's thread, with a
-//! task for each connection ([`TokioConnection`]), for each listener (`acceptor`) and for the waker. A task that has received
-//! says so in the [`Inbox`], and receives nothing more from its connection before the worker has taken that; the wait ends
-//! with the first such news, when all other tasks that can go on have had a turn. Bytes that the worker sends lie in the
-//! connection, and the next wait wakes its task. Long outputs are tried at once, as an awaited write tries before it waits.
+//! A worker has its own runtime, which runs only while the worker waits: in the worker's thread, with a task for each
+//! connection ([`TokioConnection`]), for each listener (`acceptor`) and for the waker. A task that has received bytes adds an
+//! event to the [`Inbox`], and receives no more from its connection before the worker has taken it. The wait ends with the
+//! first such event, after all other tasks that can go on have had a turn. Bytes that the worker sends are kept in the
+//! connection, and the next wait wakes its task. Sending long outputs is tried at once, as an awaited write also tries before
+//! it waits.
 //!
-//! Nothing here is Linux's own: tokio asks epoll, kqueue or any other interface that the system has. The driver goes from
-//! thread to thread as it is.
+//! No code here is specific to Linux: tokio uses epoll, kqueue or any other interface that the system has. The driver may
+//! move from thread to thread.
 
 mod acceptor;
 mod connection;
@@ -34,7 +35,7 @@ use inbox::{Inbox, News};
 #[cfg(test)]
 pub use inbox::BYTES_MAX;
 
-/// The longest wait; a longer one ends with nothing.
+/// The longest wait; a longer one ends early without an event.
 const WAIT_MAX_MS: u64 = 24 * 60 * 60 * 1_000;
 
 /// A runtime with the connections that it carries. One thread at a time; its [`Waker`] may be used from any.
@@ -48,17 +49,17 @@ pub struct Tokio {
     accept_tasks: AcceptTasks,
     connections: Vec<Option<Arc<TokioConnection>>>,
     free: Vec<Token>,
-    /// Closed in this wake-up: events for them may still be under way.
+    /// The connections that were closed in this wake-up: there may still be events for them.
     closed: Vec<Token>,
     /// The connections with tasks that the next wait wakes.
     noted: Vec<Arc<TokioConnection>>,
-    /// Connections to which something was queued that has not been sent.
+    /// The connections for which bytes were queued that have not been sent.
     queued: Vec<Token>,
-    /// How many events are for this wake-up; those behind them are for the next.
+    /// The number of events that belong to this wake-up; later ones are for the next.
     events_left: usize,
 }
 
-/// A runtime that may be dropped anywhere, also where another one runs.
+/// A runtime that may be dropped anywhere, even within another runtime.
 #[derive(Debug)]
 struct Background(Option<Runtime>);
 
@@ -161,7 +162,7 @@ impl Tokio {
         self.get(token).map_or(-1, |connection| connection.descriptor())
     }
 
-    /// Runs the tasks until something happens or until the timeout; returns how many events [`Tokio::event`] has.
+    /// Runs the tasks until there is an event or until the timeout; returns how many events [`Tokio::event`] has.
     ///
     /// # Errors
     /// A task has panicked. If the kernel refuses to wait, the runtime panics.
@@ -169,7 +170,7 @@ impl Tokio {
         self.free.append(&mut self.closed);
         let Self { runtime, inbox, alarm, noted, .. } = self;
         runtime.get().block_on(async {
-            // Tasks that are woken in here cost no system call.
+            // Tasks that are woken within the runtime cost no system call.
             for connection in noted.drain(..) {
                 if connection.wake() {
                     tokio::spawn(Carrying(connection));
@@ -186,7 +187,7 @@ impl Tokio {
         Ok(self.events_left)
     }
 
-    /// Returns the next event of this wake-up. Bytes that arrived are at the start of the buffer then.
+    /// Returns the next event of this wake-up. If it is received bytes, they are at the start of the buffer.
     #[inline]
     pub fn event(&mut self, buffer: &mut [u8]) -> Event {
         let Some(left) = self.events_left.checked_sub(1) else { return Event::Nothing };
@@ -196,7 +197,7 @@ impl Tokio {
             Some(News::Connection(token)) => {
                 let event = self.get(token).map_or(Event::Nothing, |connection| connection.event(buffer));
                 if matches!(event, Event::Received(..)) {
-                    // It may go on receiving.
+                    // The connection's task may receive again.
                     self.note(token);
                 }
                 event
@@ -207,8 +208,8 @@ impl Tokio {
         }
     }
 
-    /// Takes the bytes of `output`, behind those that already wait, and leaves it empty, even where the connection is broken:
-    /// the next connection's replies go into the same buffer. A short output leaves with the next wait.
+    /// Takes the bytes of `output`, to be sent after those that already wait, and leaves it empty, even if the connection is
+    /// broken: the next connection's replies go into the same buffer. A short output is sent with the next wait.
     #[inline]
     pub fn send(&mut self, token: Token, output: &mut Output) -> Sending {
         let Some(connection) = self.get(token) else {
@@ -228,7 +229,7 @@ impl Tokio {
         sending
     }
 
-    /// Sends on the spot as many of the unsent bytes as the connection takes.
+    /// Sends at once as many of the unsent bytes as the connection takes.
     pub fn flush(&mut self, token: Token) -> Sending {
         let Some(connection) = self.get(token) else { return Sending::Broken };
         let sending = connection.flush();
@@ -236,7 +237,7 @@ impl Tokio {
         sending
     }
 
-    /// Adds bytes that other connections share to the unsent bytes: [`Tokio::send_queued`] follows.
+    /// Adds bytes that several connections share to the unsent bytes. The caller calls [`Tokio::send_queued`] later.
     #[inline]
     pub fn queue(&mut self, token: Token, bytes: &Arc<Vec<u8>>) {
         if self.get(token).is_some_and(|connection| connection.queue(bytes)) {
@@ -260,7 +261,7 @@ impl Tokio {
         self.get(token).map_or(0, |connection| connection.waiting())
     }
 
-    /// Returns how many bytes have not left, those that leave with the next wait included.
+    /// Returns how many bytes have not been sent, including those that are sent with the next wait.
     pub fn unsent(&self, token: Token) -> usize {
         self.get(token).map_or(0, |connection| connection.unsent())
     }
@@ -278,7 +279,7 @@ impl Tokio {
         }
     }
 
-    /// Closes a connection, behind the bytes that can leave at once.
+    /// Closes a connection, after the bytes that can be sent at once.
     pub fn close(&mut self, token: Token) {
         if let Some(connection) = self.get(token) {
             connection.close();
@@ -289,7 +290,7 @@ impl Tokio {
     }
 }
 
-/// Tells the worker whenever it is woken.
+/// Adds an event for the worker whenever its waker is used.
 async fn tell_of_mail(wake: Arc<Notify>, inbox: Arc<Inbox>) {
     let _held = inbox.hold();
     loop {

@@ -1,8 +1,9 @@
-//! The memory into which the kernel receives: a ring of buffers that it takes from and that go back to it one by one.
+//! The memory into which the kernel receives: a ring of buffers that the kernel takes, and that are given back to it one by
+//! one.
 //!
 //! No connection owns a buffer while it is idle: the kernel chooses one when bytes are there. A chosen buffer belongs to the
 //! receiver of the event, until [`Buffers::give_back`]. The layout is that of `io_uring_setup_buf_ring(3)`: an array of
-//! entries, with its tail in the unused part of the first. Belongs to one thread.
+//! entries, with its tail in the unused part of the first entry. Belongs to one thread.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
@@ -10,18 +11,19 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use io_uring::types::BufRingEntry;
 
-/// How many buffers there are; a power of two, as the kernel wants.
+/// The number of buffers; a power of two, as the kernel demands.
 pub const BUFFERS: u16 = 256;
 
-/// Bytes that a buffer takes.
+/// The size of a buffer.
 pub const BUFFER_BYTES: usize = 16 * 1024;
 
-/// From the start of a buffer to the next. No multiple of a page: the starts would share a few lines of the nearest cache.
+/// The distance between the starts of two buffers. It is no multiple of a page, because then the starts would share a few
+/// lines of the first-level cache.
 const STRIDE: usize = BUFFER_BYTES + 3 * 64;
 
 const PAGE_BYTES: usize = 4096;
 
-/// Buffers and the ring in which they are handed to the kernel.
+/// The buffers, and the ring in which they are handed to the kernel.
 #[derive(Debug)]
 pub struct Buffers {
     entries: NonNull<BufRingEntry>,
@@ -29,8 +31,8 @@ pub struct Buffers {
     tail: u16,
 }
 
-// SAFETY: it owns both pieces of memory, and reaches them through itself alone; the kernel writes only to buffers that it has
-// taken, which this code does not read before the kernel has said that it is done.
+// SAFETY: it owns both pieces of memory, and only it accesses them. The kernel writes only to buffers that it has taken,
+// which this code does not read before the kernel has reported that it is done.
 unsafe impl Send for Buffers {}
 
 impl Buffers {
@@ -53,15 +55,15 @@ impl Buffers {
         let count = count.min(BUFFER_BYTES).min(into.len());
         if number < BUFFERS {
             let start = self.start(number);
-            // SAFETY: the buffer has BUFFER_BYTES bytes, all of them written once at least, and the kernel has done with it; the
-            // other side is a slice of its own with room for them.
+            // SAFETY: the buffer has BUFFER_BYTES bytes, all of them written at least once, and the kernel is done with it;
+            // the destination is another slice, with room for them.
             unsafe { std::ptr::copy_nonoverlapping(start, into.as_mut_ptr(), count) };
             self.give_back(number);
         }
         count
     }
 
-    /// Lets the kernel have a buffer again.
+    /// Gives a buffer back to the kernel.
     #[inline]
     pub fn give_back(&mut self, number: u16) {
         if number >= BUFFERS {
@@ -69,9 +71,9 @@ impl Buffers {
         }
         let address = self.start(number) as u64;
         let index = usize::from(self.tail & (BUFFERS - 1));
-        // SAFETY: the entry is one of the ring's, all of them initialized, and not before the tail passes it does the kernel
-        // read it. The tail lies in the first, in a part that the setters leave alone, and is read by the kernel at the same
-        // time; hence the atomic store.
+        // SAFETY: the entry is one of the ring's, all of which are initialized, and the kernel does not read it before the
+        // tail passes it. The tail lies in the first entry, in a part that the setters leave alone, and the kernel reads it
+        // at the same time; hence the atomic store.
         unsafe {
             let entry = self.entries.as_ptr().add(index);
             (*entry).set_addr(address);
@@ -85,15 +87,15 @@ impl Buffers {
 
     #[inline]
     fn start(&self, number: u16) -> *mut u8 {
-        // SAFETY: the memory has room for so many buffers, and callers name none beyond them.
+        // SAFETY: the memory has room for all buffers, and callers name only these.
         unsafe { self.memory.as_ptr().add(usize::from(number) * STRIDE) }
     }
 }
 
 impl Drop for Buffers {
     fn drop(&mut self) {
-        // SAFETY: both were allocated with these layouts. The ring that knew them is gone, with everything that it had under
-        // way: a caller that cannot be sure of that forgets the buffers instead.
+        // SAFETY: both were allocated with these layouts. The ring that knew them is gone, and so are all its operations: a
+        // caller that cannot be sure of that forgets the buffers instead.
         unsafe {
             dealloc(self.entries.as_ptr().cast(), entries_layout());
             dealloc(self.memory.as_ptr(), memory_layout());

@@ -1,7 +1,7 @@
 //! The connections of the driver `uring`, by token: the operations that each has under way, and those that it lacks.
 //!
-//! This module decides which operations one connection needs ([`UringConnection::ask`]); the driver decides when. Belongs to one
-//! thread.
+//! This module decides which operations a connection needs ([`UringConnection::ask`]); the driver decides when. Belongs to
+//! one thread.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -16,28 +16,28 @@ use crate::net::send_pieces::send_pieces;
 use crate::net::spare_outputs::SpareOutputs;
 use crate::request::output::Output;
 
-/// One connection.
+/// A connection of the driver `uring`.
 #[derive(Debug)]
 pub struct UringConnection {
     /// Its socket.
     pub socket: OwnedFd,
     /// The unsent bytes.
     pub waiting: Output,
-    /// The peer takes no more at present: the kernel reports when it does.
+    /// The client takes no more bytes at present: the kernel reports when it does.
     pub is_full: bool,
-    /// Stands in the driver's list of those to which something was queued.
+    /// The connection is in the driver's list of those for which bytes were queued.
     pub queued: bool,
     /// Receiving is paused until the session can go on.
     pub held: bool,
-    /// Bytes that arrived while it was held, or beyond the amount that the worker takes in a wake-up.
+    /// Bytes that arrived while the connection was held, or beyond the amount that the worker takes in a wake-up.
     pub aside: HeldInput,
-    /// The peer has gone while it was held.
+    /// The client has disconnected while the connection was held.
     pub has_ended: bool,
-    /// The wake-up in which the worker was last told that it has said something, or has gone.
+    /// The last wake-up in which the worker got received bytes or the end of the connection.
     pub told_in: u64,
-    /// The bytes that have left of a send that was not whole.
+    /// The number of sent bytes of a send that did not send all.
     sent: Option<usize>,
-    /// Stands in the list of those for which something may have to be asked.
+    /// The connection is in the list of those for which operations may have to be started.
     is_noted: bool,
     receiving: Receiving,
     awaits_room: bool,
@@ -56,10 +56,10 @@ enum Receiving {
 pub struct UringConnections {
     slots: Vec<Slot>,
     free: Vec<Token>,
-    /// Closed, with nothing under way any more.
+    /// The tokens of closed connections without operations under way.
     closed: Vec<Token>,
     changed: Vec<Token>,
-    /// Operations that are under way for closed connections and have to end.
+    /// The operations of closed connections that have to be cancelled.
     cancelled: Vec<RingOperation>,
     /// Outputs to be used again.
     pub spare_outputs: SpareOutputs,
@@ -68,12 +68,12 @@ pub struct UringConnections {
 #[derive(Debug, Default)]
 struct Slot {
     connection: Option<UringConnection>,
-    /// Operations that have not ended.
+    /// The number of operations that have not ended.
     under_way: u32,
 }
 
 impl UringConnection {
-    /// Returns the number of its socket.
+    /// Returns the number of the connection's socket.
     pub fn descriptor(&self) -> i32 {
         self.socket.as_raw_fd()
     }
@@ -84,7 +84,7 @@ impl UringConnection {
         if self.is_full { None } else { self.waiting.plain().filter(|bytes| !bytes.is_empty()) }
     }
 
-    /// Asks the kernel for the operations that its state lacks; returns how many of them are under way now.
+    /// Starts the operations that the connection's state needs and lacks; returns how many are under way now.
     fn ask(&mut self, token: Token, ring: &mut Ring) -> io::Result<u32> {
         let socket = self.socket.as_fd();
         let mut count = 0;
@@ -94,7 +94,7 @@ impl UringConnection {
                 self.receiving = Receiving::Yes;
                 count += 1;
             }
-            // The peer waits until the bytes that have arrived are taken.
+            // Nothing is received until the bytes that have arrived are taken, so the client has to wait.
             Receiving::Yes if !self.aside.is_empty() => {
                 ring.cancel(RingOperation::Receive(token))?;
                 self.receiving = Receiving::Ending;
@@ -141,19 +141,19 @@ impl UringConnections {
         token
     }
 
-    /// Returns a connection that is not closed.
+    /// Returns a connection, unless it is closed.
     #[inline]
     pub fn get(&self, token: Token) -> Option<&UringConnection> {
         self.slots.get(token)?.connection.as_ref()
     }
 
-    /// Returns a connection that is not closed.
+    /// Returns a connection, unless it is closed.
     #[inline]
     pub fn get_mut(&mut self, token: Token) -> Option<&mut UringConnection> {
         self.slots.get_mut(token)?.connection.as_mut()
     }
 
-    /// Lets the tokens of closed connections be used again, but those that are still named somewhere.
+    /// Frees the tokens of closed connections, to be used again, except those for which `is_named` returns true.
     pub fn free_closed(&mut self, is_named: impl Fn(Token) -> bool) {
         let Self { closed, free, .. } = self;
         closed.retain(|&token| {
@@ -165,7 +165,7 @@ impl UringConnections {
         });
     }
 
-    /// Notes a connection: the next wait asks for the operations that it lacks, and sends as much as it can.
+    /// Notes a connection: the next wait starts the operations that it lacks, and sends as much as it can.
     #[inline]
     pub fn note(&mut self, token: Token) {
         if let Some(connection) = self.slots.get_mut(token).and_then(|slot| slot.connection.as_mut())
@@ -180,19 +180,19 @@ impl UringConnections {
         self.cancelled.drain(..).try_for_each(|operation| ring.cancel(operation))
     }
 
-    /// Returns the connections that were noted; the list is given back with [`UringConnections::keep_list`].
+    /// Returns the connections that were noted; the caller returns the list with [`UringConnections::keep_list`].
     pub fn take_changed(&mut self) -> Vec<Token> {
         std::mem::take(&mut self.changed)
     }
 
-    /// Keeps a list that has been worked off.
+    /// Keeps a list that has been handled, to be used again.
     pub fn keep_list(&mut self, mut list: Vec<Token>) {
         list.clear();
         list.append(&mut self.changed);
         self.changed = list;
     }
 
-    /// Asks the kernel for the operations that a connection lacks. Returns the connection, if there is one.
+    /// Starts the operations that a connection lacks. Returns the connection, if there is one.
     #[inline]
     pub fn ask(&mut self, token: Token, ring: &mut Ring) -> io::Result<Option<&UringConnection>> {
         let Some(slot) = self.slots.get_mut(token) else { return Ok(None) };
@@ -225,15 +225,15 @@ impl UringConnections {
         self.note(token);
     }
 
-    /// Notes that a send was not whole.
+    /// Notes that a send did not send all bytes.
     pub fn note_sent(&mut self, token: Token, result: Result<u32, Errno>) {
         if let Some(connection) = self.get_mut(token) {
-            // An error of the kernel is found where the rest is sent.
+            // If there was an error, sending the rest will find it.
             connection.sent = Some(result.map_or(0, |count| count as usize));
         }
     }
 
-    /// Ends a send that was tried; returns whether something is left.
+    /// Ends a send that was tried; returns whether bytes are left.
     #[inline]
     pub fn end_send(&mut self, token: Token) -> bool {
         let Some(connection) = self.get_mut(token) else { return false };
@@ -249,7 +249,7 @@ impl UringConnections {
         }
     }
 
-    /// Sends on the spot as many of the unsent bytes as the connection takes.
+    /// Sends at once as many of the unsent bytes as the connection takes.
     pub fn flush(&mut self, token: Token) -> Sending {
         let Some(connection) = self.get_mut(token) else { return Sending::Broken };
         let sending = send_pieces(&connection.socket, &mut connection.waiting);
@@ -262,7 +262,7 @@ impl UringConnections {
         sending
     }
 
-    /// Keeps the output of a connection after everything has left.
+    /// Keeps the output of a connection after all bytes have been sent.
     #[inline]
     fn recycle(&mut self, token: Token) {
         if let Some(connection) = self.slots.get_mut(token).and_then(|slot| slot.connection.as_mut()) {
@@ -281,8 +281,8 @@ impl UringConnections {
         !std::mem::replace(&mut connection.queued, true)
     }
 
-    /// Closes a connection, behind the bytes that can leave at once. The kernel releases the socket when nothing is under way
-    /// for it; the next wait makes sure of that.
+    /// Closes a connection, after the bytes that can be sent at once. The kernel releases the socket when no operation uses
+    /// it; the next wait makes sure of that.
     pub fn close(&mut self, token: Token) {
         let Some(slot) = self.slots.get_mut(token) else { return };
         let Some(mut connection) = slot.connection.take() else { return };

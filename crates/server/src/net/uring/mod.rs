@@ -1,20 +1,20 @@
 //! The driver `uring`, on io_uring: the kernel receives by itself, and one system call a wake-up sends the due bytes and
 //! waits for the next events.
 //!
-//! Calls of the worker ask nothing of the kernel: a connection is noted as changed ([`UringConnections`]), and the next wait asks
-//! for the operations that its state then lacks, in one place (`ask`). A connection is received from by one operation for its
+//! The worker's calls ask nothing of the kernel: a connection is noted as changed ([`UringConnections`]), and the next wait
+//! starts the operations that its state then lacks, in one place (`ask`). One operation receives from a connection for its
 //! whole life, into buffers that belong to the ring (`buffers`). Its replies gather in its output, which is sent at most once
-//! a wake-up, by an operation that is tried as it is handed over and never waits; so no bytes of ours belong to the kernel
-//! between two waits. Outputs that are long or share values are sent at once, on the spot. If the peer does not read, the
-//! kernel is asked to say when it does.
+//! a wake-up, by an operation that is tried when it is handed over and never waits; so between two waits the kernel uses no
+//! bytes of the server. Outputs that are long or share values are sent at once. If the client does not read, the kernel is
+//! asked to report when it does.
 //!
 //! Listeners are watched by an epoll instance, for which the ring waits (`listeners/acceptor` says why).
 //!
-//! A connection that is held goes on receiving until bytes have arrived: these are put aside, and only then receiving is
-//! cancelled, until all of them have been taken. So a client that waits for a key and is silent costs nothing. Bytes beyond
-//! the worker's buffer in one wake-up are put aside in the same way: a peer that sends more than is taken occupies no buffers
-//! of others, and waits. Operations under way for a connection that is closed are cancelled with the next wait, and its token
-//! is used again when all of them have ended.
+//! A held connection goes on receiving until bytes have arrived. These are put aside; only then receiving is cancelled, until
+//! all of them have been taken. So a client that waits for a key and sends nothing costs nothing. Bytes beyond the worker's
+//! buffer in one wake-up are put aside in the same way, so that a client that sends more than is taken occupies no buffers of
+//! others, and has to wait. If a connection is closed, its operations are cancelled with the next wait, and its token is used
+//! again when all of them have ended.
 
 mod buffers;
 mod connections;
@@ -38,7 +38,7 @@ use crate::request::output::Output;
 use connections::{UringConnection, UringConnections};
 use ring::{Completion, Ring, RingOperation};
 
-/// Replies that are longer leave on the spot.
+/// The length above which replies are sent at once.
 const GATHERED_BYTES_MAX: usize = 16 * 1024;
 
 /// A ring with the connections that it carries. Belongs to one thread; its [`Waker`] may be used from any.
@@ -46,23 +46,23 @@ const GATHERED_BYTES_MAX: usize = 16 * 1024;
 pub struct Uring {
     ring: Box<Ring>,
     wake: Arc<OwnedFd>,
-    /// The waker is being read.
+    /// A read of the waker is under way.
     is_awaiting_waker: bool,
     acceptor: Acceptor,
-    /// Watches the listeners.
+    /// The epoll instance that watches the listeners.
     poll: OwnedFd,
-    /// It is waited for.
+    /// A wait for that epoll instance is under way.
     is_awaiting_poll: bool,
     connections: UringConnections,
     /// Events that the worker has not taken.
     events: VecDeque<Happened>,
-    /// The number of these that are for this wake-up; those behind them are for the next.
+    /// The number of these that belong to this wake-up; later ones are for the next.
     events_left: usize,
     /// The number of this wake-up.
     wake_up: u64,
-    /// UringConnections to which something was queued that has not been sent.
+    /// The connections for which bytes were queued that have not been sent.
     queued: Vec<Token>,
-    /// UringConnections for which a send is being handed over.
+    /// The connections for which a send is being handed over.
     sending: Vec<Token>,
     /// The completions of the kernel that are not handled yet.
     completed: Vec<Completion>,
@@ -71,7 +71,7 @@ pub struct Uring {
 /// An event that the worker has not taken.
 #[derive(Debug)]
 enum Happened {
-    /// So many bytes are in this buffer.
+    /// So many bytes are in this buffer of the ring.
     Received(Token, u16, usize),
     /// The bytes that were put aside for a connection can be taken.
     PutAside(Token),
@@ -83,7 +83,7 @@ enum Happened {
 }
 
 impl Happened {
-    /// Returns the token of its connection, if it belongs to one.
+    /// Returns the token of the event's connection, if it belongs to one.
     fn token(&self) -> Option<Token> {
         match *self {
             Self::Received(token, ..) | Self::PutAside(token) | Self::Sent(token) | Self::Closed(token) => Some(token),
@@ -153,7 +153,7 @@ impl Uring {
         self.connections.get(token).map_or(-1, UringConnection::descriptor)
     }
 
-    /// Hands over the due operations, and waits until something happens or until the timeout; returns how many events
+    /// Hands over the due operations, and waits until there is an event or until the timeout; returns how many events
     /// [`Uring::event`] has.
     ///
     /// # Errors
@@ -169,7 +169,7 @@ impl Uring {
         Ok(self.events_left)
     }
 
-    /// Asks the kernel for the operations that the state of connections and listeners lacks.
+    /// Starts the operations that the state of connections and listeners needs and lacks.
     fn ask(&mut self) -> io::Result<()> {
         if !self.is_awaiting_waker {
             self.ring.await_waker(self.wake.as_fd())?;
@@ -220,7 +220,7 @@ impl Uring {
                         buffer.into_iter().for_each(|buffer| self.ring.buffers().give_back(buffer));
                         self.events.push_back(Happened::Closed(token));
                     }
-                    // It is asked for again.
+                    // The operation will be started again.
                     (Err(Errno::NOBUFS | Errno::CANCELED | Errno::INTR | Errno::AGAIN), _) => {}
                     (Err(_), _) => self.events.push_back(Happened::Closed(token)),
                 }
@@ -252,7 +252,7 @@ impl Uring {
         }
     }
 
-    /// Returns the next event of this wake-up. Bytes that arrived are at the start of the buffer then.
+    /// Returns the next event of this wake-up. If it is received bytes, they are at the start of the buffer.
     pub fn event(&mut self, buffer: &mut [u8]) -> Event {
         match self.next_event() {
             None => Event::Nothing,
@@ -320,8 +320,8 @@ impl Uring {
         Event::Received(token, count)
     }
 
-    /// Handles the end of the peer's bytes, or a broken connection. For a connection that is held it is reported when its
-    /// replies have left; for any other, behind the bytes that the peer has sent.
+    /// Handles the end of the client's bytes, or a broken connection. For a held connection the end is reported when its
+    /// replies have been sent; for any other, after the bytes that the client has sent.
     fn ended(&mut self, token: Token) -> Event {
         let Some(connection) = self.connections.get_mut(token) else { return Event::Nothing };
         let has_said_more = !connection.held && !connection.aside.is_empty();
@@ -333,7 +333,7 @@ impl Uring {
         if connection.held && connection.is_full { Event::Nothing } else { Event::Closed(token) }
     }
 
-    /// Sends the unsent bytes when a connection takes bytes again, or a send was not whole.
+    /// Sends the unsent bytes when a connection takes bytes again, or after a send that did not send all.
     fn flush_waiting(&mut self, token: Token) -> Event {
         if self.connections.get(token).is_none() {
             return Event::Nothing;
@@ -350,8 +350,8 @@ impl Uring {
         }
     }
 
-    /// Takes the bytes of `output`, behind those that already wait, and leaves it empty, even where the connection is broken:
-    /// the next connection's replies go into the same buffer. A short output leaves with the next wait.
+    /// Takes the bytes of `output`, to be sent after those that already wait, and leaves it empty, even if the connection is
+    /// broken: the next connection's replies go into the same buffer. A short output is sent with the next wait.
     #[inline]
     pub fn send(&mut self, token: Token, output: &mut Output) -> Sending {
         let Some(connection) = self.connections.get_mut(token) else {
@@ -363,7 +363,7 @@ impl Uring {
         self.send_waiting(token)
     }
 
-    /// Sends the unsent bytes: with the next wait if they are short, and otherwise on the spot.
+    /// Sends the unsent bytes: with the next wait if they are short, and otherwise at once.
     #[inline]
     fn send_waiting(&mut self, token: Token) -> Sending {
         let Some(connection) = self.connections.get_mut(token) else { return Sending::Waiting(0) };
@@ -377,12 +377,12 @@ impl Uring {
         self.flush(token)
     }
 
-    /// Sends on the spot as many of the unsent bytes as the connection takes.
+    /// Sends at once as many of the unsent bytes as the connection takes.
     pub fn flush(&mut self, token: Token) -> Sending {
         self.connections.flush(token)
     }
 
-    /// Adds bytes that other connections share to the unsent bytes: [`Uring::send_queued`] follows.
+    /// Adds bytes that several connections share to the unsent bytes. The caller calls [`Uring::send_queued`] later.
     #[inline]
     pub fn queue(&mut self, token: Token, bytes: &Arc<Vec<u8>>) {
         if self.connections.queue(token, bytes) {
@@ -411,7 +411,7 @@ impl Uring {
             .map_or(0, |connection| if connection.is_full { connection.waiting.len() } else { 0 })
     }
 
-    /// Returns how many bytes have not left, those that leave with the next wait included.
+    /// Returns how many bytes have not been sent, including those that are sent with the next wait.
     pub fn unsent(&self, token: Token) -> usize {
         self.connections.get(token).map_or(0, |connection| connection.waiting.len())
     }
@@ -435,7 +435,7 @@ impl Uring {
         self.connections.note(token);
     }
 
-    /// Closes a connection, behind the bytes that can leave at once.
+    /// Closes a connection, after the bytes that can be sent at once.
     pub fn close(&mut self, token: Token) {
         self.connections.close(token);
     }
@@ -443,7 +443,7 @@ impl Uring {
     /// Prepares the driver for another thread. Bytes that have arrived are kept.
     ///
     /// # Errors
-    /// The kernel gives no other ring; this one serves on.
+    /// The kernel gives no other ring; the present one goes on.
     pub fn change_thread(&mut self) -> io::Result<()> {
         let fresh = Ring::new()?;
         self.ring.end_all(&mut self.completed)?;

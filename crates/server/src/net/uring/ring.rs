@@ -1,14 +1,14 @@
 //! A ring of io_uring: the operations that the driver asks of the kernel, and their completions.
 //!
-//! It knows no connection, only operations with the tokens for which they run. All memory that the kernel may write to
-//! outside of a wait is the ring's own, and outlives the operations under way: a ring that is dropped cancels all of them and
-//! waits until they have ended, and if it cannot, it leaves the memory to the kernel for good. Bytes that are sent are the
-//! caller's, but are never used beyond the call in which they are handed to the kernel: every send is tried once, and says so
-//! if anything is left.
+//! It knows no connection, only operations with the tokens for which they run. All memory to which the kernel may write
+//! outside of a wait belongs to the ring, and outlives the operations under way: a ring that is dropped cancels all of them
+//! and waits until they have ended, and if it cannot, it never frees the memory. Bytes that are sent belong to the caller,
+//! but are never used after the call in which they are handed to the kernel: every send is tried once, and reports if any
+//! bytes are left.
 //!
 //! A ring belongs to the thread that first waits with it ([`Ring::wait`]); others may not use it afterwards
 //! (IORING_SETUP_SINGLE_ISSUER with IORING_SETUP_DEFER_TASKRUN: the kernel does its part within that thread's own calls).
-//! These are of Linux 6.1, with which a send that has left in part says so.
+//! Both need Linux 6.1, with which a send that was done in part reports that.
 
 use std::io;
 use std::mem::ManuallyDrop;
@@ -24,16 +24,16 @@ use rustix::net::SendFlags;
 use super::buffers::{BUFFERS, Buffers};
 use crate::net::event::Token;
 
-/// Operations that are handed over with one call at most; more are handed over with several.
+/// The most operations that are handed over with one call; more need several calls.
 const SUBMISSIONS: u32 = 128;
 
-/// Answers for which there is room without the kernel's having to put them aside.
+/// The number of completions for which there is room before the kernel has to put them aside.
 const COMPLETIONS: u32 = 1024;
 
-/// The number by which the kernel knows the buffers.
+/// The number by which the kernel knows the group of buffers.
 const GROUP: u16 = 0;
 
-/// `IORING_ENTER_GETEVENTS`: the kernel does its part of the due work, also in a call that does not wait.
+/// `IORING_ENTER_GETEVENTS`: the kernel does its part of the due work, even in a call that does not wait.
 const GET_EVENTS: u32 = 1;
 
 /// An operation of the kernel, with the connection that it is for.
@@ -43,7 +43,7 @@ pub enum RingOperation {
     Receive(Token),
     /// Waits until a connection takes bytes again.
     AwaitRoom(Token),
-    /// Waits until the peer has gone.
+    /// Waits until the client has disconnected.
     AwaitEnd(Token),
     /// Sends once.
     Send(Token),
@@ -51,39 +51,39 @@ pub enum RingOperation {
     Accept,
     /// Reads the number that the waker has written.
     Wake,
-    /// Cancels others; its outcome is not waited for.
+    /// Cancels other operations; its own outcome is ignored.
     Cancel,
 }
 
-/// A result of one operation, which may be the last or not.
+/// A result of an operation, which may not be its last.
 #[derive(Debug)]
 pub struct Completion {
-    /// Which operation.
+    /// The operation.
     pub operation: RingOperation,
     /// The kernel's answer: a number of bytes, or a descriptor, or its error.
     pub result: Result<u32, Errno>,
-    /// Whether nothing more comes from this operation.
+    /// This is the operation's last result.
     pub is_last: bool,
     /// The buffer that was filled.
     pub buffer: Option<u16>,
 }
 
-/// A ring with the memory that the kernel uses on its behalf.
+/// A ring, with the memory that the kernel uses for it.
 #[derive(Debug)]
 pub struct Ring {
     ring: ManuallyDrop<RawRing>,
     buffers: ManuallyDrop<Buffers>,
-    /// Where the kernel puts the waker's number.
+    /// The place to which the kernel writes the waker's number.
     woken: ManuallyDrop<Box<u64>>,
     /// The thread that waits with it.
     owner: Option<ThreadId>,
-    /// Operations that have not ended and may use the memory until then.
+    /// The number of operations that have not ended; they may use the memory until then.
     under_way: usize,
-    /// A wait has failed: the operations that were to be handed over then must not be any more.
+    /// A wait has failed: the operations that were about to be handed over must not be any more.
     is_broken: bool,
 }
 
-/// The crate's type, which cannot be printed.
+/// The type of the crate `io-uring`, which has no debug output.
 struct RawRing(IoUring);
 
 impl std::fmt::Debug for RawRing {
@@ -108,7 +108,7 @@ impl Ring {
             .dontfork()
             .build(SUBMISSIONS)?;
         let buffers = Buffers::new();
-        // SAFETY: the buffers are freed only when the ring is gone, or never.
+        // SAFETY: the buffers are freed only after the ring, or never.
         unsafe { ring.submitter().register_buf_ring_with_flags(buffers.address(), BUFFERS, GROUP, 0)? };
         Ok(Self {
             ring: ManuallyDrop::new(RawRing(ring)),
@@ -126,18 +126,18 @@ impl Ring {
         &mut self.buffers
     }
 
-    /// Receives from a connection from now on.
+    /// Starts receiving from a connection.
     pub fn receive(&mut self, token: Token, socket: BorrowedFd<'_>) -> io::Result<()> {
         let entry = opcode::RecvMulti::new(Fd(socket.as_raw_fd()), GROUP).build();
-        // SAFETY: the kernel writes to the ring's own buffers alone, and holds the socket itself once it has the entry, which
-        // is before the socket can be closed: the driver hands over the operations that it has written down in the same wait.
+        // SAFETY: the kernel writes only to the ring's own buffers. It holds the socket itself once it has the entry, which
+        // is before the socket can be closed: the driver hands over the operations that it has pushed within the same wait.
         unsafe { self.push(entry, RingOperation::Receive(token)) }
     }
 
     /// Waits for the events `flags` of `poll(2)`, once.
     pub fn poll(&mut self, operation: RingOperation, socket: BorrowedFd<'_>, flags: i16) -> io::Result<()> {
         let entry = opcode::PollAdd::new(Fd(socket.as_raw_fd()), flags as u32).build();
-        // SAFETY: it uses no memory.
+        // SAFETY: the operation uses no memory.
         unsafe { self.push(entry, operation) }
     }
 
@@ -145,46 +145,48 @@ impl Ring {
     pub fn await_waker(&mut self, waker: BorrowedFd<'_>) -> io::Result<()> {
         let into: *mut u64 = &mut **self.woken;
         let entry = opcode::Read::new(Fd(waker.as_raw_fd()), into.cast(), size_of::<u64>() as u32).build();
-        // SAFETY: the number has a place of its own, which is freed when nothing is under way any more, or never. Only one
-        // such read is under way at a time, and no other code uses the number.
+        // SAFETY: the number has memory of its own, which is freed when no operation is under way any more, or never. Only
+        // one such read is under way at a time, and no other code uses the number.
         unsafe { self.push(entry, RingOperation::Wake) }
     }
 
-    /// Cancels an operation; its completion says so.
+    /// Cancels an operation; the operation's completion reports that.
     pub fn cancel(&mut self, operation: RingOperation) -> io::Result<()> {
         let entry = opcode::AsyncCancel::new(operation.encode()).build().flags(Flags::SKIP_SUCCESS);
-        // SAFETY: it uses no memory.
+        // SAFETY: the operation uses no memory.
         unsafe { self.push(entry, RingOperation::Cancel) }
     }
 
-    /// Tries to send these bytes, once. There is no completion if all of them have left.
+    /// Tries to send these bytes, once. If all of them were sent, there is no completion.
     ///
     /// # Safety
     /// The bytes must stay as they are until [`Ring::wait`] has returned.
     #[inline]
     pub unsafe fn send(&mut self, token: Token, socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<()> {
         let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-        // A send that is to be whole and is not counts as failed, and is told although success is not.
+        // With this flag, a send that does not send all bytes counts as failed, and is reported although success is not.
         let flags = (SendFlags::NOSIGNAL | SendFlags::DONTWAIT).bits() as i32 | libc::MSG_WAITALL;
         let entry = opcode::Send::new(Fd(socket.as_raw_fd()), bytes.as_ptr(), length).flags(flags).build();
-        // SAFETY: the caller keeps the bytes until the kernel has tried, which it does as it takes the entry.
+        // SAFETY: the caller keeps the bytes until the kernel has tried to send them, which it does when it takes the entry.
         unsafe { self.push(entry.flags(Flags::SKIP_SUCCESS), RingOperation::Send(token)) }
     }
 
+    /// Pushes an operation, to be handed over with the next wait.
+    ///
     /// # Safety
     /// The memory that the entry names must live as long as the kernel may use it.
     #[inline]
     unsafe fn push(&mut self, entry: Entry, operation: RingOperation) -> io::Result<()> {
         let entry = entry.user_data(operation.encode());
         self.under_way += usize::from(operation.lasts());
-        // SAFETY: the caller sees to it.
+        // SAFETY: as the caller guarantees.
         while unsafe { self.ring.0.submission().push(&entry).is_err() } {
             self.submit()?;
         }
         Ok(())
     }
 
-    /// Hands over every operation that was asked for, and waits for a completion or until the timeout; 0 does not wait.
+    /// Hands over all pushed operations, and waits for a completion or until the timeout; a timeout of 0 does not wait.
     ///
     /// # Errors
     /// Those of the kernel; an interruption is no error.
@@ -214,10 +216,10 @@ impl Ring {
         Ok(())
     }
 
-    /// Ends everything that is under way, and waits for that.
+    /// Cancels all operations under way, and waits until they have ended.
     ///
     /// # Errors
-    /// Those of the kernel, or that the ring belongs to another thread: then something may still be under way.
+    /// Those of the kernel, or that the ring belongs to another thread: then operations may still be under way.
     pub fn end_all(&mut self, into: &mut Vec<Completion>) -> io::Result<()> {
         if self.under_way == 0 {
             return Ok(());
@@ -226,7 +228,7 @@ impl Ring {
             return Err(io::Error::other("what is under way cannot be ended"));
         }
         let entry = opcode::AsyncCancel2::new(CancelBuilder::any()).build();
-        // SAFETY: it uses no memory.
+        // SAFETY: the operation uses no memory.
         unsafe { self.push(entry, RingOperation::Cancel)? };
         while self.under_way > 0 {
             permit(self.ring.0.submit_and_wait(1))?;
@@ -245,9 +247,9 @@ impl Ring {
         Ok(())
     }
 
-    /// Hands over the operations that were asked for, and lets the kernel do the due work.
+    /// Hands over the pushed operations, and lets the kernel do the due work.
     fn submit(&mut self) -> io::Result<()> {
-        // More may be asked for than there is room for before the first wait.
+        // There may be more operations than there is room for before the first wait.
         self.begin()?;
         let count = self.ring.0.submission().len() as u32;
         // SAFETY: the call reads the entries that were pushed, and takes no argument.
@@ -277,7 +279,7 @@ impl Drop for Ring {
     }
 }
 
-/// Permits the results of a wait that are no error: the timeout, a signal, no room in the kernel for the moment.
+/// Accepts the results of a wait that are no errors: the timeout, a signal, no room in the kernel for the moment.
 fn permit(entered: io::Result<usize>) -> io::Result<()> {
     match entered.as_ref().err().and_then(io::Error::raw_os_error) {
         Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY) => Ok(()),
@@ -286,7 +288,7 @@ fn permit(entered: io::Result<usize>) -> io::Result<()> {
 }
 
 impl RingOperation {
-    /// Returns whether it goes on after the call with which it was handed over.
+    /// Returns whether the operation goes on after the call with which it was handed over.
     fn lasts(self) -> bool {
         !matches!(self, Self::Send(_) | Self::Cancel)
     }
@@ -318,7 +320,7 @@ impl RingOperation {
     }
 }
 
-/// The bits above this say which operation it is.
+/// The number of bits below those that give the kind of the operation.
 const KIND_SHIFT: u32 = 56;
 
 impl Completion {
