@@ -1,8 +1,8 @@
-//! Applying an AOF: one thread reads it and checks its sums, and this one applies the commands.
+//! Replaying an AOF: one thread reads it and checks its checksums, and this one applies the commands.
 //!
-//! A snapshot in front of it is loaded in between, by its own threads, while the reader waits. The bytes that are read and
-//! not applied yet are bounded by a few stretches of the AOF, or by its largest piece. If the system refuses the thread, one
-//! thread does both by turns.
+//! A snapshot at its beginning is loaded by its own threads, while the reader waits. The bytes that are read and not applied
+//! yet are bounded by a few stretches of the AOF, or by its largest piece. If the system refuses the thread, one thread
+//! alternates between reading and applying.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ enum LogPart {
         range: FileRange,
         bytes_read: u64,
     },
-    /// A snapshot, which is to be loaded before anything else is read.
+    /// A snapshot, which has to be loaded before the reader goes on.
     Rdb(RdbSource),
     End(Outcome),
     /// The AOF is damaged, or cannot be read.
@@ -48,8 +48,8 @@ struct FileRange {
 }
 
 impl FileRange {
-    /// Returns the position in the file of the request at byte `at` of the stretch's `length` bytes of requests. They are as
-    /// many as the file's own if it has no comments.
+    /// Returns the position in the file of the request at byte `at`, of `length` bytes of requests in this range. It is exact
+    /// if the file has no comments here, so that both have the same length.
     fn place_of(&self, at: u64, length: usize) -> String {
         let Self { file, from, until } = self;
         if until - from == length as u64 {
@@ -59,7 +59,7 @@ impl FileRange {
     }
 }
 
-/// Applies an AOF. Also returns the position of its base in the stream to replicas, if the base states one.
+/// Applies an AOF. Also returns the position of its base in the replication stream, if the base states one.
 ///
 /// # Errors
 /// The fault, with its file and byte, and the possible remedies. Some of the AOF may be applied then.
@@ -78,8 +78,7 @@ pub(super) fn replay_log(engine: &Arc<Engine>, log: replay::Replay) -> Result<(O
     applied.unwrap_or_else(|| take_turns(&mut reading, &mut applying))
 }
 
-/// Applies all parts that arrive. If it ends early, so does the reader: its messages in both directions go with these
-/// channels.
+/// Applies all parts that arrive. If this ends early, so does the reader, because both channels are dropped.
 fn apply(
     applying: &mut Applying<'_>,
     incoming: &Receiver<LogPart>,
@@ -89,16 +88,16 @@ fn apply(
     loop {
         let part = incoming.recv().map_err(|_| "the thread that reads the append-only file has ended".to_owned())?;
         match applying.take(part)? {
-            // If there are enough empty buffers, this one is dropped.
+            // If there are enough empty buffers already, this one is dropped.
             Applied::Requests(bytes) => _ = empties.try_send(bytes),
-            // It is there and waits.
+            // The reader waits for this message.
             Applied::Rdb(end) => _ = ends.send(end),
             Applied::End(end) => return Ok(*end),
         }
     }
 }
 
-/// Reads an AOF until it ends or is damaged, or no more of it is wanted.
+/// Reads an AOF until it ends or is damaged, or until the applier has ended.
 fn read(reading: &mut Reading, parts: &SyncSender<LogPart>, spare: &Receiver<Vec<u8>>, loaded: &Receiver<End>) {
     loop {
         let part = reading.next(spare.try_recv().unwrap_or_default());
@@ -113,7 +112,7 @@ fn read(reading: &mut Reading, parts: &SyncSender<LogPart>, spare: &Receiver<Vec
     }
 }
 
-/// Reads and applies an AOF by turns.
+/// Alternates between reading and applying an AOF.
 fn take_turns(reading: &mut Reading, applying: &mut Applying<'_>) -> Result<(Outcome, Option<Place>), String> {
     let mut empty = Vec::new();
     loop {
@@ -130,7 +129,7 @@ struct Reading {
     log: replay::Replay,
     /// The part that was read last.
     last: FileRange,
-    /// The fault in the snapshot that was loaded.
+    /// The fault in the last snapshot that was loaded.
     bad: Option<String>,
 }
 
@@ -139,7 +138,7 @@ impl Reading {
         Self { log, last: FileRange { file: String::new(), from: 0, until: 0 }, bad: None }
     }
 
-    /// Returns the next part, in this buffer if it is requests.
+    /// Returns the next part; requests are put into this buffer.
     fn next(&mut self, mut bytes: Vec<u8>) -> LogPart {
         if let Some(why) = self.bad.take() {
             return LogPart::Bad(why);
@@ -160,7 +159,7 @@ impl Reading {
         }
     }
 
-    /// The snapshot that came last is loaded.
+    /// Goes on after the last snapshot, which has been loaded.
     fn go_on_behind(&mut self, end: End) {
         self.bad = self.log.after_rdb(end.bytes, end.stands_for).err().map(|damage| damage.to_string());
     }
@@ -170,7 +169,7 @@ impl Reading {
 struct Applying<'e> {
     engine: &'e Arc<Engine>,
     replay: Replay,
-    /// The bytes of it that are included in the loading progress.
+    /// The bytes of the AOF that are included in the loading progress.
     seen: u64,
     place: Option<Place>,
     timer: FileTimer,
@@ -178,7 +177,7 @@ struct Applying<'e> {
 
 /// The result of applying a part of an AOF.
 enum Applied {
-    /// The buffer that it came in.
+    /// Requests were applied; this is their buffer.
     Requests(Vec<u8>),
     Rdb(End),
     End(Box<(Outcome, Option<Place>)>),
@@ -232,7 +231,7 @@ impl<'e> Applying<'e> {
 struct FileTimer(Option<(String, u64)>);
 
 impl FileTimer {
-    /// That this file is being read now.
+    /// Notes that this file is being read now.
     fn note(&mut self, file: Option<&str>) {
         if self.0.as_ref().map(|(name, _)| name.as_str()) == file {
             return;
@@ -253,7 +252,7 @@ fn damaged(damage: &Damage) -> String {
     format!("{what} reading the append only file {damage}")
 }
 
-/// Describes the fault in a request of an AOF, likewise.
+/// Describes the fault in a request of an AOF, in the words that monitors of Redis's server log look for.
 fn inapplicable(place: &str, Refused { command, error, .. }: &Refused) -> String {
     if error.starts_with("ERR unknown command") {
         return format!(

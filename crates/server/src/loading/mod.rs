@@ -1,8 +1,8 @@
-//! Loading the data at the start, from the AOF or else from the snapshot, while clients that need it are told to retry.
+//! Loading the data at the start, from the AOF or else from the snapshot, while clients that need it get the error LOADING.
 //!
 //! A snapshot is loaded by several threads (`rdb`). An AOF is read by one thread and applied by another, request by request,
-//! as its journal was (`aof`). Damage stops the start with the file, the byte and the possible remedies; partial data is
-//! never served. A replica loads the data of its primary (`replacing`).
+//! in the order of the journal (`aof`). Damage stops the start with the file, the byte and the possible remedies; partial
+//! data is never served. A replica loads the data of its primary (`replacing`).
 
 mod aof;
 mod progress;
@@ -28,7 +28,7 @@ use rdb::End;
 
 pub use progress::end;
 
-/// Loads the data that the options name, and opens the AOF if there is to be one. The caller makes sure that no client is
+/// Loads the data that the options name, and opens the AOF if they ask for one. The caller makes sure that no client is
 /// served data until it returns.
 ///
 /// # Errors
@@ -51,8 +51,7 @@ pub fn load(engine: &Arc<Engine>) -> Result<(), String> {
     Ok(())
 }
 
-/// Continues the stream to replicas at the position of a loaded snapshot, if it states one. Returns whether there was
-/// one.
+/// Continues the replication stream at the position of a loaded snapshot, if it states one. Returns whether it does.
 fn resume_from(engine: &Engine, snapshot: Option<End>) -> bool {
     if let Some(place) = snapshot.and_then(|end| end.place) {
         resume::resume_stream(engine, place, Instant::now());
@@ -97,7 +96,7 @@ fn load_log(engine: &Arc<Engine>) -> Result<(), String> {
         ));
     }
     engine.journal.set_end(outcome.end);
-    // Bytes that have been cut off, or cannot be counted, may be in the data of replicas.
+    // Bytes that have been cut off, or that cannot be counted, may be in the data of replicas.
     let is_sure = outcome.is_exact && outcome.cut.is_none();
     let stands_at = |place: &Place| is_sure && place.offset == outcome.end;
     let closing = resume::take_closing_place(engine);
@@ -110,8 +109,7 @@ fn load_log(engine: &Arc<Engine>) -> Result<(), String> {
     engine.persistence.aof.open(engine, resumed).map_err(|error| cannot("start the log's threads", &error))
 }
 
-/// Refuses to cut off a part of the AOF that was there when the AOF was closed: all of it was on the disk then, so no
-/// crash tore it.
+/// Refuses to cut off a part of an AOF that was closed: all of it was fsynced then, so the fault is no torn end of a crash.
 fn refuse_cut_of_closed_log(engine: &Engine, outcome: &replay::Outcome, cut: &replay::Cut) -> Result<(), String> {
     let is_before = |place: &Place| outcome.is_exact && outcome.end < place.offset;
     let Some(place) = resume::closing_place(engine).filter(is_before) else { return Ok(()) };

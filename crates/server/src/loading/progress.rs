@@ -10,7 +10,8 @@ use crate::host::clock;
 use crate::host::clock::Instant;
 use crate::host::log;
 
-/// Ends the loading: waiting clients go on. Requests that concerned the AOF in the meantime are done now.
+/// Ends the loading, and lets waiting clients go on. Requests that concerned the AOF and came during the loading are carried
+/// out now.
 pub fn end(engine: &Arc<Engine>) {
     engine.lifecycle.readiness.set(Hindrance::Loading, false);
     engine.clients.post_resume();
@@ -25,7 +26,7 @@ pub fn end(engine: &Arc<Engine>) {
     }
 }
 
-/// Notes that so many bytes more were read. The server log shows it once in a while.
+/// Adds so many read bytes to the progress, which is logged once in a while.
 pub(super) fn note_loaded_bytes(engine: &Engine, bytes: u64) {
     if let Some(status) = engine.persistence.loading.add_bytes(bytes, clock::monotonic_ms()) {
         log::notice(&format!(

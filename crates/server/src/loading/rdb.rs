@@ -1,9 +1,9 @@
 //! Loading a snapshot, by as many threads as there are processors.
 //!
-//! They take turns at the file. The thread with the turn reads a stretch of it, sums it and cuts it into records, which costs
-//! little, and passes the turn on. Then it decodes these records and inserts them under their keys while other threads read,
-//! decode and insert theirs. So nothing is handed from thread to thread, and no more than a stretch for each thread is in
-//! memory.
+//! They take turns at the file. The thread with the turn reads a stretch of it, adds it to the checksum and cuts it into
+//! records, which costs little, and passes the turn on. Then it decodes these records and inserts them under their keys,
+//! while other threads read, decode and insert theirs. So nothing is handed from thread to thread, and only one stretch for
+//! each thread is in memory.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -37,26 +37,26 @@ use crate::host::waiting;
 /// The origin of a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// A file of its own: keys past their deadline are left out, unless replicas have the same.
+    /// A snapshot file: expired keys are left out, unless replicas have the same data.
     Snapshot,
     /// The base of an AOF, in which nothing expires before the AOF says so.
     Base,
 }
 
-/// The end of a snapshot.
+/// The facts that are known at the end of a snapshot.
 #[derive(Debug, Clone, Copy)]
 pub struct End {
-    /// Bytes of it.
+    /// The bytes of the snapshot.
     pub bytes: u64,
-    /// The journal's offset that it represents, if it states one.
+    /// The offset of the journal for which it stands, if it states one.
     pub stands_for: Option<u64>,
-    /// The database that is selected in the stream there, if it says so.
+    /// The database that is selected in the stream at that offset, if the snapshot states it.
     pub stream_database: Option<u32>,
-    /// Its position in the stream, if the snapshot states all of it.
+    /// Its position in the replication stream, if it states all parts of that.
     pub place: Option<Place>,
 }
 
-/// Threads that take part; the last one of a machine with more would mostly wait for its turn.
+/// The number of threads; more would mostly wait for their turn.
 const THREADS: std::ops::RangeInclusive<usize> = 2..=8;
 
 /// Loads the snapshot that `dbfilename` names, if there is one.
@@ -75,8 +75,8 @@ pub(super) fn load_snapshot(engine: &Arc<Engine>) -> Result<Option<End>, String>
     loaded.map(Some).map_err(|error| unusable(&path, &error))
 }
 
-/// Loads a snapshot of so many bytes, 0 if that is unknown, which other bytes may follow. Its keys go into a store, which
-/// is the engine's own or a sibling of it, and its libraries through a replay.
+/// Loads a snapshot of so many bytes, 0 if that is unknown; other bytes may follow it. Its keys go into `store`, which is the
+/// engine's own or another with the same options, and its libraries through a replay.
 ///
 /// # Errors
 /// The fault, and its byte. Some of the snapshot may be loaded then.
@@ -88,7 +88,7 @@ pub(super) fn load_rdb(
     origin: Origin,
 ) -> Result<End, String> {
     let now = Instant::now();
-    // A replica's keys expire when its primary says so.
+    // On a replica, keys expire only when its primary removes them.
     let keeps_all = origin == Origin::Base || engine.replication.role.is_replica();
     let now_ms = if keeps_all { i64::MIN } else { now.wall_ms() };
     let mut reader = Reader::new(source, limits::of_all(engine, now_ms));
@@ -115,7 +115,7 @@ pub(super) fn load_rdb(
     let keep = || keep(engine, store, &file, now);
     let count = available_parallelism().map_or(1, |count| count.get()).clamp(*THREADS.start(), *THREADS.end());
     std::thread::scope(|scope| {
-        // If the system gives fewer threads, the present ones do all the work.
+        // If the system gives fewer threads, those that run do all the work.
         (1..count).for_each(|_| _ = threads::start_within(scope, "loading", keep));
         keep();
     });
@@ -130,7 +130,7 @@ pub(super) fn load_rdb(
     failed.map_or(Ok(End { bytes: reader.offset(), stands_for, stream_database, place }), |(_, why)| Err(why))
 }
 
-/// The life of one of the threads.
+/// Runs one of the threads.
 fn keep<R: Read>(engine: &Engine, store: &Store, file: &Mutex<File<'_, R>>, now: Instant) {
     let (mut batch, mut inserter) = (Batch::default(), None);
     let clock = |access| match access {
@@ -139,7 +139,7 @@ fn keep<R: Read>(engine: &Engine, store: &Store, file: &Mutex<File<'_, R>>, now:
         Access::Frequency(count) => key_clock::used(&engine.config, u32::from(count), now),
     };
     while file.lock().next_batch(engine, &mut batch) {
-        // The file's own properties, which are in front of the keys, have been read by now.
+        // The snapshot's own properties, which precede the keys, have been read by now.
         let inserter = inserter.get_or_insert_with(|| {
             let now_ms = file.lock().now_ms;
             Inserter::new(limits::of_all(engine, now_ms), now_ms)
@@ -157,7 +157,7 @@ fn keep<R: Read>(engine: &Engine, store: &Store, file: &Mutex<File<'_, R>>, now:
     }
 }
 
-/// The position that the snapshot states.
+/// The position that the snapshot states about itself.
 #[derive(Debug, Clone, Copy, Default)]
 struct Said {
     stands_for: Option<u64>,
@@ -171,21 +171,21 @@ struct File<'a, R> {
     now: Instant,
     /// The time after which keys and fields are kept: those with an earlier deadline are left out.
     now_ms: i64,
-    /// The bytes of it that are included in the loading progress.
+    /// The bytes of the file that are included in the loading progress.
     told: u64,
-    /// Keys for which a test has not waited yet.
+    /// The number of keys for which the delay of a test has not been waited yet.
     delayed: u64,
     /// The reading has ended.
     is_over: bool,
     said: Said,
     /// The byte at which the fault begins, and its description.
     failed: Option<(u64, String)>,
-    /// How many records were left out because their collections are empty, and in how many something was put right.
+    /// The number of records that were left out because their collections are empty; below, of records that were corrected.
     empty: u64,
     corrected: u64,
 }
 
-/// So many odd records of each kind are told one by one.
+/// The number of odd records of each kind that are logged one by one.
 const ODD_TOLD_MAX: u64 = 10;
 
 impl<R: Read> File<'_, R> {
@@ -234,7 +234,8 @@ impl<R: Read> File<'_, R> {
             }
             Event::Aux { name, value } if self.said.stream.take(&name, &value) => {
                 if self.said.stream.place().is_some() {
-                    // Replicas that go on from there have these keys, until they are told that the keys have expired.
+                    // Replicas that continue from this position have these keys, until they get the removal of the expired
+                    // ones.
                     self.now_ms = i64::MIN;
                     self.reader.keep_expired();
                 }
@@ -246,7 +247,7 @@ impl<R: Read> File<'_, R> {
         }
     }
 
-    /// Tells of a record that was left out or put right, and counts it.
+    /// Logs a record that was left out or corrected, and counts it.
     fn tell_odd(&mut self, mut odd: Oddity) {
         let count = if odd.what == Odd::Empty { &mut self.empty } else { &mut self.corrected };
         *count += 1;

@@ -1,8 +1,8 @@
 //! Loading while the server runs: DEBUG RELOAD and DEBUG LOADAOF.
 //!
-//! The present data is set aside at once, shard by shard, and is restored if the loading fails. Until the end of the loading
-//! clients that need data are told to retry, nothing expires and no snapshot begins. The loaded data is not recorded: an AOF
-//! that differs from it is given a new base, and replicas need a full sync.
+//! The present data is set aside at once, shard by shard, and is restored if the loading fails. Until the end of the loading,
+//! clients that need data get the error LOADING, nothing expires and no snapshot begins. The loaded data is not recorded in
+//! the journal: if the AOF differs from it, the AOF gets a new base, and replicas need a full sync.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -31,13 +31,13 @@ use crate::execute::serve_blocked;
 use crate::host::clock::Instant;
 use crate::host::log;
 
-/// The data that was there before, which has stepped aside.
+/// The data from before the loading, which was set aside.
 pub(super) struct PreviousData {
     pub(super) store: Store,
     libraries: Libraries,
 }
 
-/// Lets this engine load again when it is asked to.
+/// Gives this engine the function that loads again.
 pub(super) fn offer(engine: &Arc<Engine>) {
     let own = Arc::downgrade(engine);
     engine.persistence.loading.set_loader(move |what, when_loaded| {
@@ -73,7 +73,7 @@ pub(super) fn begin_loading(engine: &Engine) {
         let locks = all_shards::lock_all(engine, &batch_buffer);
         engine.lifecycle.readiness.set(Hindrance::Loading, true);
         engine.persistence.is_replaying.store(true, Ordering::Relaxed);
-        // A snapshot that was to begin when the locks become free would begin with half of the loaded data.
+        // If a snapshot began as soon as the locks become free, it would begin with half of the loaded data.
         if !engine.persistence.snapshots.is_running() {
             return drop(locks);
         }
@@ -112,7 +112,7 @@ fn load_in_place(engine: &Arc<Engine>, what: Again) -> Result<(), NotLoaded> {
     // The replaced data is freed here, without a lock.
 }
 
-/// Sets all data aside, so that there is none.
+/// Sets all data aside, so that the engine is empty.
 pub(super) fn set_aside(engine: &Engine) -> PreviousData {
     walk::finish_aborted_snapshot(engine);
     let previous = PreviousData { store: engine.keyspace.store.sibling(), libraries: engine.scripts.libraries() };
@@ -205,7 +205,7 @@ fn add(engine: &Engine, previous: &PreviousData, replaces: bool) -> Result<(), S
     Ok(())
 }
 
-/// Tells the clients that watch keys, cache them or wait for them that all keys have changed.
+/// Notifies the clients that watch keys, cache them or wait for them that all keys have changed.
 pub(super) fn tell_of_all(engine: &Arc<Engine>, before: &Store) {
     let now_ms = Instant::now().wall_ms();
     let databases = 0..engine.keyspace.store.databases() as u32;

@@ -1,9 +1,9 @@
-//! A replica takes its primary's data in place of its own.
+//! A replica's loading of its primary's data in place of its own.
 //!
-//! The present data is set aside and is restored if the dump is not valid, as with DEBUG RELOAD. Or, if it is an older state
-//! of the same data and the options allow it, it stays and can be read until the new data is complete, and the two are
-//! exchanged in one step. An open AOF ends, because its contents are no part of the new data, and another begins with a base
-//! of that.
+//! The present data is set aside and is restored if the dump is not valid, as with DEBUG RELOAD. If it is an older state of
+//! the same data and the options allow it, it stays and can be read until the new data is complete, and the two are exchanged
+//! in one step. An open AOF ends, because its contents are no part of the new data, and another begins with a base of the new
+//! data.
 
 use std::io::Read;
 use std::path::Path;
@@ -38,18 +38,18 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// The properties of a primary's data.
 #[derive(Clone, Copy)]
 pub(crate) struct Arrival<'t> {
-    /// The id of its stream.
+    /// The id of the primary's stream.
     pub id: Id,
-    /// The offset of the stream up to which the data goes.
+    /// The offset of the stream for which the data stands.
     pub offset: u64,
-    /// The bytes of its dump; 0 if that is unknown.
+    /// The bytes of the dump; 0 if that is unknown.
     pub bytes: u64,
-    /// The task for which it is loaded: if the task has been replaced, nothing is loaded.
+    /// The task for which the data is loaded: if the task has been replaced, nothing is loaded.
     pub task: &'t Task,
 }
 
-/// Loads this file in place of all data. It becomes the server's snapshot. Returns the database that is selected in the
-/// stream behind it.
+/// Loads this file in place of all data. The file becomes the server's snapshot. Returns the database that is selected in the
+/// stream after it.
 ///
 /// # Errors
 /// The fault; the data is unchanged.
@@ -68,8 +68,8 @@ pub(crate) fn load_file_from_primary(engine: &Arc<Engine>, path: &Path, arrival:
     Ok(database)
 }
 
-/// Loads a dump in place of all data. After the reading `is_whole` returns whether it has arrived complete. Returns the
-/// database that is selected in the stream behind it.
+/// Loads a dump in place of all data. After the reading `is_whole` returns whether the dump has arrived completely. Returns
+/// the database that is selected in the stream after it.
 ///
 /// # Errors
 /// The fault; the data is unchanged.
@@ -81,7 +81,7 @@ pub(crate) fn load_from_primary(
 ) -> Result<u32, String> {
     close_log_for_other_data(engine)?;
     reload::begin_loading(engine);
-    // A base that was given up may have begun an AOF again before the loading did.
+    // A base that was aborted may have scheduled an AOF again before the loading began.
     drop(engine.persistence.aof.take_starting());
     engine.persistence.snapshots.unschedule(Purpose::Base);
     engine.persistence.aof.finish(engine);
@@ -105,7 +105,8 @@ pub(crate) fn load_beside(
     engine.persistence.loading.begin_beside(Instant::now().wall_ms() / 1_000, arrival.bytes);
     engine.lifecycle.readiness.set(Hindrance::LoadingBeside, true);
     let beside = engine.keyspace.store.sibling();
-    // Libraries are loaded by running them, which those of this engine are not to know of yet.
+    // Libraries are loaded by running them, and the present libraries of this engine must not be changed yet, so another
+    // engine loads them.
     let others = Engine::new(Config::default());
     let mut replay = Replay::begin(&others, 0);
     let loaded = rdb::load_rdb(engine, (&beside, &mut replay), source, arrival.bytes, Origin::Base);
@@ -151,7 +152,7 @@ fn replace_data(
         Ok(end) => {
             let batch_buffer = BatchBuffer::default();
             let locks = all_shards::lock_all(engine, &batch_buffer);
-            // A client that was let through before the loading began may have waited for the locks with REPLICAOF.
+            // A client may have passed the gates before the loading began, and may have waited for the locks with REPLICAOF.
             if let Err(why) = check_task(engine, arrival) {
                 drop(locks);
                 reload::bring_back(engine, previous);
@@ -169,7 +170,7 @@ fn replace_data(
     // The replaced data is freed here, without a lock.
 }
 
-/// Exchanges the data with the data that was loaded beside it.
+/// Exchanges the present data with the loaded data.
 fn exchange_data(
     engine: &Arc<Engine>,
     beside: &Store,
@@ -182,7 +183,7 @@ fn exchange_data(
         engine.persistence.snapshots.wait_until_over();
         walk::finish_aborted_snapshot(engine);
         let locks = all_shards::lock_all(engine, &batch_buffer);
-        // DEBUG RELOAD may have begun before this did.
+        // DEBUG RELOAD may have begun first.
         if !engine.persistence.snapshots.is_running() && !engine.lifecycle.readiness.has(Hindrance::Loading) {
             break locks;
         }
@@ -205,7 +206,7 @@ fn check_task(engine: &Engine, arrival: &Arrival<'_>) -> Result<(), String> {
     }
 }
 
-/// Makes the journal go on behind the data that has arrived. Returns the database that is selected there.
+/// Continues the journal after the loaded data. Returns the database that is selected there.
 fn follow_data(engine: &Engine, locks: Locks<'_>, arrival: &Arrival<'_>, end: End) -> u32 {
     let database = end.stream_database.unwrap_or(0);
     engine.replication.ids.renew(arrival.id);

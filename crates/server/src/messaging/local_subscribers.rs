@@ -1,7 +1,7 @@
 //! The subscribers of one thread: the sessions of the thread that get a message.
 //!
-//! A worker takes the changes of a session over when the session has run, and asks here when a letter brings a message. It is
-//! the thread's own: no lock, and no other thread to ask.
+//! A worker takes the changes of a session over when the session has run, and looks here when a letter brings a message. The
+//! table belongs to the thread: it has no lock, and no other thread uses it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ pub struct LocalSubscribers {
     subscribers: [HashMap<Arc<[u8]>, Vec<Subscriber>>; KINDS],
 }
 
-/// One subscriber.
+/// A subscriber of this thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Subscriber {
-    /// The place of its session.
+    /// The place of its session in the thread's table.
     pub place: usize,
-    /// Its id.
+    /// The client's id.
     pub id: u64,
-    /// The number of the last message before it came.
+    /// The number of the last message before it subscribed.
     since: u64,
 }
 
@@ -57,7 +57,7 @@ impl LocalSubscribers {
         }
     }
 
-    /// Shows the subscribers that get a message, and in which form.
+    /// Calls `show` with the subscribers that get a message, and with the form for each.
     pub fn for_each(&self, message: &Message, mut show: impl FnMut(Subscriber, Form)) {
         let plain =
             self.subscribers[message.kind as usize].get(&message.channel).map(|subscribers| (Form::Plain, subscribers));

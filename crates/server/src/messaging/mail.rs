@@ -1,8 +1,8 @@
 //! Letters between threads: how a command reaches a session that another thread owns.
 //!
-//! A letter never waits for its effect. The owner of the [`Mailbox`] is woken and reads its letters when it has finished its
-//! present work: a worker between two wake-ups, an embedded session at its next exchange. It is woken by the first letter in
-//! an empty box only, because it takes all that it finds. Any thread may post, holding no lock.
+//! A thread that posts a letter never waits for its effect. The owner of the [`Mailbox`] is woken and reads its letters when
+//! it has finished its present work: a worker between two wake-ups, an embedded session at its next exchange. Only the first
+//! letter in an empty box wakes the owner, because it takes all letters that it finds. Any thread may post, holding no lock.
 
 use std::fmt;
 use std::mem::discriminant;
@@ -24,78 +24,78 @@ pub enum Letter {
     Adopt(Accepted),
     /// Close the client with this id.
     Close(u64),
-    /// The client with this id waits no longer, if it is still this ticket that it waits with; it is owed this reply.
+    /// End the waiting of the client with this id by this reply, if it still waits with this ticket.
     Unblock {
         /// The client's id.
         id: u64,
         /// See [`crate::engine::clients::blocking::Waiter::ticket`].
         ticket: u64,
-        /// The reply, whole.
+        /// The complete reply.
         reply: Output,
-        /// The reply is an error that ended the waiting in place of a result, and is yet to be counted.
+        /// The reply is an error that ended the waiting in place of a result, and was not counted yet.
         is_refused: bool,
     },
-    /// A published message; the subscribers among the owner's clients get it.
+    /// Send a published message to the subscribers among the owner's clients.
     Message(Arc<Message>),
-    /// The client with this id is owed these bytes, which answer no request.
+    /// Send the client with this id these bytes, which answer no request.
     Push {
         /// The client's id.
         id: u64,
-        /// The bytes, in its protocol.
+        /// The bytes, in the client's protocol.
         bytes: Arc<Vec<u8>>,
     },
-    /// The client with this id has read keys that have changed: an array of them, or nothing for all keys.
+    /// Notify the client with this id that keys which it has read have changed: an array of them, or None for all keys.
     Invalidate {
         /// The client's id.
         id: u64,
-        /// The array as it goes out.
+        /// The array as it is sent.
         keys: Option<Arc<Vec<u8>>>,
     },
-    /// The invalidation of another client, which redirects to the client with this id.
+    /// Send the client with this id an invalidation that another client redirects to it.
     Redirected {
         /// The client's id.
         id: u64,
-        /// The array as it goes out.
+        /// The array as it is sent.
         keys: Arc<Vec<u8>>,
     },
-    /// The client with this id has said CLIENT JOURNAL ON.
+    /// The client with this id has sent CLIENT JOURNAL ON.
     FollowJournal(u64),
-    /// The client with this id is handed memory through which it goes on.
+    /// Give the client with this id memory, through which its later bytes go.
     ShareMemory {
         /// The client's id.
         id: u64,
-        /// The memory, and the descriptor that goes to the client.
+        /// The memory, and the descriptor that is sent to the client.
         memory: Fresh,
     },
-    /// The engine's listening sockets have changed: watch those that there are now.
+    /// The engine's listening sockets have changed: watch the present ones.
     Listen,
-    /// The permissions of users have shrunk: close clients with subscriptions that their users may not have.
+    /// Users may have fewer permissions: close clients with subscriptions that their users may no longer have.
     Users,
-    /// Paused clients may go on, if nothing holds them any more.
+    /// Let paused clients go on, if nothing holds them any more.
     Resume,
-    /// A session that another thread was running is back.
+    /// Take in a session that another thread was running and has brought back.
     Returned,
-    /// More of the journal has outlived the process: replies that waited for that may leave.
+    /// More of the journal is durable: held replies may be sent.
     Durable,
-    /// The disk has more of the journal, or no thread knows any more how much it has: the followers of the journal may be
+    /// More of the journal has been fsynced, or the fsynced offset is no longer known: clients of CLIENT JOURNAL may be
     /// notified.
     Synced,
-    /// There is more for the owner's replicas.
+    /// There are more bytes for the owner's replicas.
     Stream,
     /// The client with this id has become a replica.
     Feed(u64),
-    /// The replica with this id may be shown that its primary lives, if it has not been sent anything of its snapshot by now.
+    /// Send the replica with this id a sign of life, unless it has been sent a part of its snapshot by now.
     SignOfLife(u64),
     /// Do nothing until the end of DEBUG SLEEP.
     Sleep,
-    /// Say so when this is read.
+    /// Set this flag when the letter is read.
     Answer(Arc<AtomicBool>),
-    /// Close everything and return.
+    /// Close all connections and end.
     Stop,
 }
 
 impl Letter {
-    /// Returns whether its kind is all that it says.
+    /// Returns whether the letter has no contents besides its kind.
     fn is_bare(&self) -> bool {
         use Letter::{Durable, Listen, Resume, Returned, Sleep, Stop, Stream, Synced, Users};
         matches!(self, Listen | Users | Resume | Returned | Durable | Synced | Stream | Sleep | Stop)
@@ -109,25 +109,25 @@ pub struct Accepted {
     pub socket: OwnedFd,
     /// The peer's address as CLIENT LIST prints it.
     pub address: String,
-    /// Our own end's address as CLIENT LIST prints it.
+    /// The address of the server's end as CLIENT LIST prints it.
     pub local_address: String,
-    /// Whether it speaks TLS.
+    /// The connection speaks TLS.
     pub is_tls: bool,
 }
 
-/// One owner's letters.
+/// The letters for one owner.
 pub struct Mailbox {
     queue: Mutex<MailQueue>,
-    /// Whether letters lie in it, for its owner, which looks often and is woken when it looked a moment too early. It is true
-    /// before a thread that has put a letter goes on; the owner may share it with threads that look without the box.
+    /// The mailbox has letters. The owner may share this flag with threads that check it without the mailbox. It is set
+    /// before a thread that has put a letter goes on; if the owner checks it a moment too early, it is woken.
     pub has_letters: Arc<AtomicBool>,
-    /// The owner reads seldom: the letters that may wait for it are bounded.
+    /// The owner reads seldom, so the bytes of letters that may wait for it are bounded.
     is_bounded: bool,
     /// The number of the worker that owns it, if a worker does.
     worker: Option<usize>,
-    /// A letter has said stop, whether or not it has been read.
+    /// A letter has told the owner to stop, whether it has been read or not.
     is_stopped: AtomicBool,
-    /// Wakes an owner that waits in [`Mailbox::wait`].
+    /// The condition for an owner that waits in [`Mailbox::wait`].
     arrival: Condvar,
     wake: Box<dyn Fn() + Send + Sync>,
 }
@@ -135,9 +135,9 @@ pub struct Mailbox {
 #[derive(Debug, Default)]
 struct MailQueue {
     letters: Vec<Letter>,
-    /// Bytes of the published messages among them.
+    /// The bytes of the published messages among the letters.
     message_bytes: usize,
-    /// The owner has been woken and has not looked yet.
+    /// The owner has been woken and has not read the letters yet.
     is_woken: bool,
 }
 
@@ -148,7 +148,7 @@ impl fmt::Debug for Mailbox {
 }
 
 impl Mailbox {
-    /// Returns a mailbox; `wake` wakes its owner, and must not block.
+    /// Makes a mailbox; `wake` wakes its owner, and must not block.
     pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
         Self {
             queue: Mutex::default(),
@@ -161,13 +161,13 @@ impl Mailbox {
         }
     }
 
-    /// Returns a mailbox of the worker that has this number.
+    /// Makes the mailbox of the worker with this number.
     pub fn of_worker(number: usize, wake: impl Fn() + Send + Sync + 'static) -> Self {
         Self { worker: Some(number), ..Self::new(wake) }
     }
 
-    /// Returns a mailbox for an owner that may not look for long: one client, which is closed when too many bytes of
-    /// published messages wait for it.
+    /// Makes a mailbox for an owner that may not read for long: one client, which is closed if too many bytes of published
+    /// messages wait for it.
     pub fn bounded(has_letters: Arc<AtomicBool>, wake: impl Fn() + Send + Sync + 'static) -> Self {
         Self { is_bounded: true, has_letters, ..Self::new(wake) }
     }
@@ -177,13 +177,13 @@ impl Mailbox {
         self.worker
     }
 
-    /// Returns whether the owner has been told to stop, for threads that run a command for it while it cannot read.
+    /// Returns whether the owner has been told to stop, for threads that run a command for it while it cannot read letters.
     pub fn is_stopped(&self) -> bool {
         self.is_stopped.load(Ordering::Relaxed)
     }
 
-    /// Posts a letter and wakes the owner. A letter that carries nothing is dropped while another of its kind lies there, so
-    /// that an owner that seldom looks does not find a heap.
+    /// Posts a letter and wakes the owner. A letter without contents is dropped if another of its kind is in the box, so that
+    /// an owner that seldom reads does not find a large number of them.
     pub fn post(&self, letter: Letter) {
         if matches!(letter, Letter::Stop) {
             self.is_stopped.store(true, Ordering::Relaxed);
@@ -210,13 +210,15 @@ impl Mailbox {
         }
     }
 
-    /// Puts a letter into the box, also with locks held; [`Mailbox::ring`] follows when they are given back.
+    /// Puts a letter into the box, even with locks held; the caller calls [`Mailbox::ring`] after it has given the locks
+    /// back.
     pub fn put(&self, letter: Letter) {
         self.add(&mut self.queue.lock(), letter);
     }
 
-    /// Puts a published message into the box, also with locks held; [`Mailbox::ring`] follows when they are given back.
-    /// An owner that is bounded and would have more than `bytes_max` of them (0 is no bound) is closed instead.
+    /// Puts a published message into the box, even with locks held; the caller calls [`Mailbox::ring`] after it has given the
+    /// locks back. If the owner is bounded and would have more than `bytes_max` bytes of messages (0 is no bound), it is
+    /// closed instead.
     pub fn put_message(&self, message: Arc<Message>, bytes_max: u64) {
         let mut queue = self.queue.lock();
         queue.message_bytes += message.len();
@@ -229,7 +231,7 @@ impl Mailbox {
         }
     }
 
-    /// Wakes the owner, if there is something that it does not know of.
+    /// Wakes the owner, if there are letters of which it was not notified yet.
     pub fn ring(&self) {
         let queue = self.queue.lock();
         if !queue.letters.is_empty() {
@@ -237,7 +239,7 @@ impl Mailbox {
         }
     }
 
-    /// Posts a letter of the owner to itself; it looks into the box before it waits for anything else.
+    /// Posts a letter of the owner to itself, without waking it: it reads the box before it waits.
     pub fn post_unheard(&self, letter: Letter) {
         self.add(&mut self.queue.lock(), letter);
     }

@@ -1,6 +1,6 @@
-//! One published message, as all subscribers share it.
+//! A published message, shared by all its subscribers.
 //!
-//! A message is put into reply bytes once for each protocol and each pattern, for any number of subscribers, by the first
+//! A message is encoded as reply bytes once for each protocol and each pattern, for any number of subscribers, by the first
 //! thread that needs the form; after that it is a shared reference. Immutable; any thread.
 
 use std::sync::{Arc, OnceLock};
@@ -22,7 +22,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
+    /// The kinds, in their order.
     pub const ALL: [Self; KINDS] = [Self::Channel, Self::Pattern, Self::Shard, Self::Monitor];
 }
 
@@ -32,9 +32,9 @@ pub const KINDS: usize = 4;
 /// The form in which a subscriber gets a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// As a subscriber of the channel.
+    /// The form for a subscriber of the channel.
     Plain,
-    /// As a subscriber of the pattern with this number.
+    /// The form for a subscriber of the pattern with this number.
     Matched(usize),
 }
 
@@ -51,18 +51,18 @@ impl Form {
 /// The reply bytes of one form, by protocol.
 type Forms = [OnceLock<Arc<Vec<u8>>>; 2];
 
-/// One published message, shared by all its receivers.
+/// A published message, shared by all its receivers.
 #[derive(Debug)]
 pub struct Message {
-    /// A channel's or a shard channel's.
+    /// The kind of the channel: a channel, a shard channel, or the commands for MONITOR.
     pub kind: Kind,
     /// The channel.
     pub channel: Arc<[u8]>,
     /// The patterns with subscribers that match the channel.
     pub patterns: Vec<Arc<[u8]>>,
-    /// Its number; a client that subscribed at this number or later does not get it.
+    /// The message's number; a client that subscribed at this number or later does not get it.
     pub number: u64,
-    /// The client that published it and has it already.
+    /// The client that published it; this client gets it with its reply instead.
     pub except: Option<u64>,
     payload: Box<[u8]>,
     plain: Forms,
@@ -84,7 +84,7 @@ impl Message {
     /// Returns the bytes for subscribers of the channel.
     pub fn bytes(&self, protocol: Protocol) -> &Arc<Vec<u8>> {
         let word: &[u8] = match self.kind {
-            // The payload is a whole reply already.
+            // The payload is a complete reply already.
             Kind::Monitor => return self.plain[0].get_or_init(|| Arc::new(self.payload.to_vec())),
             Kind::Shard => b"smessage",
             Kind::Channel | Kind::Pattern => b"message",

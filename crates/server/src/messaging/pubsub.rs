@@ -1,12 +1,12 @@
 //! Publish and subscribe: the subscribers of channels, counted by the threads that own them.
 //!
-//! One book for the engine says for each channel, pattern and shard channel how many subscribers there are in which
-//! mailboxes. To publish is to put one letter with a shared [`Message`] into each of these boxes, under the lock of the book:
-//! so all messages come to every thread in one order, and a publisher pays for threads, not for subscribers. Each thread
-//! knows its own subscribers (`local_subscribers`) and gives them the message in its own time; a slow one is its thread's
-//! business, never the publisher's.
+//! One table for the engine says, for each channel, pattern and shard channel, how many subscribers there are and in which
+//! mailboxes. To publish a message, a thread puts one letter with a shared [`Message`] into each of these mailboxes, under
+//! the lock of the table. So all messages come to every thread in one order, and a publisher pays for threads, not for
+//! subscribers. Each thread knows its own subscribers (`local_subscribers`) and gives them the message when it reads its
+//! mail; a slow subscriber delays its own thread, never the publisher.
 //!
-//! While there are no subscribers at all, a message costs one relaxed load. Any thread may call it, also with shards locked.
+//! If there are no subscribers at all, a message costs one relaxed load. Any thread may call it, also with shards locked.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ use super::message::{KINDS, Kind, Message};
 use super::subscription::Subscriptions;
 use super::wakeups::Wakeups;
 
-/// The threads that have subscribers, by channels and patterns.
+/// The threads with subscribers, by channels and patterns.
 #[derive(Debug, Default)]
 pub struct PubSub {
     listened: AtomicUsize,
-    /// The number of clients that are shown the commands of all others.
+    /// The number of monitors: clients that are shown the commands of all others.
     pub monitors: AtomicUsize,
     subscribers: Mutex<Subscribers>,
 }
@@ -43,17 +43,17 @@ struct ThreadCount {
     count: usize,
 }
 
-/// The publishing client, if it has subscriptions itself.
+/// The publishing client, if it has subscriptions.
 #[derive(Debug, Clone, Copy)]
 pub struct Own<'a> {
-    /// Its id.
+    /// The client's id.
     pub id: u64,
     /// The client's subscriptions.
     pub subscriptions: &'a Subscriptions,
 }
 
 impl PubSub {
-    /// Counts one more subscriber; returns the name as all share it, and the number of the last message before.
+    /// Counts one more subscriber; returns the shared copy of the name, and the number of the last message before.
     pub fn subscribe(&self, kind: Kind, name: &[u8], mailbox: &Arc<Mailbox>) -> (Arc<[u8]>, u64) {
         let mut subscribers = self.subscribers.lock();
         self.counter(kind).fetch_add(1, Ordering::Relaxed);
@@ -84,8 +84,8 @@ impl PubSub {
         self.counter(kind).fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Publishes a message and returns the number of its receivers. They are woken with `wakeups`; the messages to the
-    /// publisher itself are in it. `waiting_bytes_max` bounds the bytes that may wait for an embedded subscriber (0 is no
+    /// Publishes a message and returns the number of its receivers. `wakeups` gets the threads to be woken, and the messages
+    /// to the publisher itself. `waiting_bytes_max` bounds the bytes that may wait for an embedded subscriber (0 is no
     /// bound).
     #[inline]
     pub fn publish(
@@ -112,7 +112,7 @@ impl PubSub {
         let takes_patterns = kind == Kind::Channel;
         let patterns = subscribers.names[Kind::Pattern as usize].iter().filter(|_| takes_patterns).filter(is_matched);
         let mut patterns: Vec<(&Arc<[u8]>, &Vec<ThreadCount>)> = patterns.collect();
-        // Every process has them in another order.
+        // The order of the hash table differs between processes.
         patterns.sort_unstable_by_key(|(pattern, _)| *pattern);
         let threads = || listened.iter().chain(&patterns).flat_map(|(_, threads)| threads.iter());
         let count = threads().map(|thread| thread.count).sum();
@@ -150,12 +150,12 @@ impl PubSub {
         if kind == Kind::Monitor { &self.monitors } else { &self.listened }
     }
 
-    /// Returns the names of one kind that have subscribers, and that match a pattern if there is one, in their order.
+    /// Returns the names of one kind that have subscribers, in order; if there is a pattern, only those that match it.
     pub fn names(&self, kind: Kind, wanted: Option<&[u8]>) -> Vec<Arc<[u8]>> {
         let subscribers = self.subscribers.lock();
         let is_wanted = |name: &&Arc<[u8]>| wanted.is_none_or(|wanted| pattern::matches(wanted, name, false));
         let mut names: Vec<Arc<[u8]>> = subscribers.names[kind as usize].keys().filter(is_wanted).cloned().collect();
-        // Publishers need not wait for this.
+        // Publishers need not wait for the sorting.
         drop(subscribers);
         names.sort_unstable();
         names

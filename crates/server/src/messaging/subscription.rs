@@ -1,25 +1,25 @@
-//! The channels and patterns that one client is subscribed to.
+//! The channels and patterns to which one client is subscribed.
 //!
-//! The client's own state keeps the names; `pubsub` counts them for the whole engine and `local_subscribers` knows the
-//! subscribers of each name for one thread. A change is made here and there at once by the command, and waits here until the
-//! thread has taken it over into its `local_subscribers`. One thread.
+//! The client's own state keeps the names; `pubsub` counts them for the whole engine, and `local_subscribers` knows the
+//! subscribers of each name for one thread. The command makes a change in the first two at once; the change waits here until
+//! the thread has taken it over into its `local_subscribers`. One thread.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::message::{Form, KINDS, Kind, Message};
 
-/// The channels and patterns that one client is subscribed to.
+/// The channels and patterns to which one client is subscribed.
 #[derive(Debug, Default)]
 pub struct Subscriptions {
     names: [BTreeSet<Arc<[u8]>>; KINDS],
     changes: Vec<Change>,
-    /// The memory of the names, though others share them.
+    /// The memory of the names in bytes, although they are shared with other tables.
     bytes: usize,
 }
 
-/// The memory of a name beside its bytes: entries of the tables here, in `pubsub` and in `local_subscribers`, which are not
-/// full, and lists of subscribers.
+/// The memory of a name in addition to its bytes: entries of tables that are not full, here, in `pubsub` and in
+/// `local_subscribers`, and lists of subscribers.
 const NAME_BYTES: usize = 270;
 
 /// A change that `local_subscribers` of the thread has not taken over yet.
@@ -29,19 +29,19 @@ pub struct Change {
     pub kind: Kind,
     /// The name.
     pub name: Arc<[u8]>,
-    /// The number of the last message that came before; None when the client has unsubscribed.
+    /// The number of the last message before the subscription; None if the client has unsubscribed.
     pub since: Option<u64>,
 }
 
 impl Subscriptions {
-    /// Enters a name that `pubsub` counts, from message `since` on.
+    /// Adds a name that `pubsub` counts already, from message `since` on.
     pub fn enter(&mut self, kind: Kind, name: Arc<[u8]>, since: u64) {
         self.bytes += name.len() + NAME_BYTES;
         self.names[kind as usize].insert(Arc::clone(&name));
         self.changes.push(Change { kind, name, since: Some(since) });
     }
 
-    /// Strikes out a name; whether it was there.
+    /// Removes a name; returns whether it was there.
     pub fn strike_out(&mut self, kind: Kind, name: &[u8]) -> bool {
         let Some(name) = self.names[kind as usize].take(name) else { return false };
         self.bytes -= name.len() + NAME_BYTES;
@@ -49,12 +49,12 @@ impl Subscriptions {
         true
     }
 
-    /// Returns whether the client is subscribed to this.
+    /// Returns whether the client is subscribed to this name.
     pub fn contains(&self, kind: Kind, name: &[u8]) -> bool {
         self.names[kind as usize].contains(name)
     }
 
-    /// Names of one kind, in order.
+    /// Returns the names of one kind, in order.
     pub fn names(&self, kind: Kind) -> impl Iterator<Item = &Arc<[u8]>> {
         self.names[kind as usize].iter()
     }
@@ -79,7 +79,7 @@ impl Subscriptions {
         std::mem::take(&mut self.changes)
     }
 
-    /// Returns in which forms this client gets a message: none, or one for each name that it came to.
+    /// Returns the forms in which this client gets a message: one for each of its names that the message matches, or none.
     pub fn forms<'a>(&'a self, message: &'a Message) -> impl Iterator<Item = Form> + 'a {
         let plain = self.contains(message.kind, &message.channel).then_some(Form::Plain);
         let patterns = message.patterns.iter().enumerate();

@@ -1,22 +1,22 @@
-//! Threads to be woken once the locks are given back.
+//! Threads that have to be woken once the locks are given back.
 //!
-//! Letters are put into boxes under locks, in their true order; their owners are woken later, once for many letters, when the
-//! locks have been given back. The messages that a client has published to itself wait here too, because its own reply comes
-//! first. One thread.
+//! Letters are put into mailboxes under locks, in their true order; their owners are woken later, once for many letters, when
+//! the locks have been given back. The messages that a client has published to itself wait here too, because its own reply
+//! comes first. One thread.
 
 use std::sync::Arc;
 
 use super::mail::Mailbox;
 use super::message::{Form, Message};
 
-/// Threads that are to be woken for published messages, and messages to oneself.
+/// Threads that have to be woken, and messages of the client to itself.
 #[derive(Debug, Default)]
 pub struct Wakeups {
-    /// The mailboxes with owners that are to be woken.
+    /// The mailboxes with owners that have to be woken.
     pub mailboxes: Vec<Arc<Mailbox>>,
-    /// Keys that the client itself must read again, or nothing at all for all keys; see `tracking`.
+    /// Keys that the client itself has read and changed, or None for all keys; see `tracking`.
     pub invalid: Vec<Option<Box<[u8]>>>,
-    /// Keys that the followers of prefixes must be notified of, and the clients that changed them; see `tracking`.
+    /// Keys of which the followers of prefixes have to be notified, and the clients that changed them; see `tracking`.
     pub changed: Vec<(Box<[u8]>, Option<u64>)>,
     /// Messages to the publishing client itself, each in one of its forms.
     pub own: Vec<(Arc<Message>, Form)>,
@@ -30,7 +30,8 @@ impl Wakeups {
         }
     }
 
-    /// Wakes the owners that have got letters, holding no lock. The owner of the mailbox `own` looks into it by itself.
+    /// Wakes the owners that have got letters; no lock is held. The owner of the mailbox `own` is the caller and reads it
+    /// without being woken.
     pub fn ring(&mut self, own: Option<&Arc<Mailbox>>) {
         for mailbox in self.mailboxes.drain(..) {
             if !own.is_some_and(|own| Arc::ptr_eq(own, &mailbox)) {

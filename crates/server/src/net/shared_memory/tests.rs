@@ -193,7 +193,7 @@ fn replies_are_read_behind_the_end_of_the_connection() {
     }
 }
 
-/// The word of the rings' heads that the client writes first.
+/// The positions of the words that the client writes, in the heads of the two rings.
 const CLIENT_WRITTEN: usize = 0;
 const CLIENT_TAKEN: usize = HEAD_WORDS + RING_BYTES / 8 + 8;
 
