@@ -1,5 +1,5 @@
-//! A crowd: very many connections, most of them silent at any time. Some ask for small things, some go and others come, and a
-//! few read large values slowly, which wait for them in the server meanwhile.
+//! A crowd: very many connections, most of them silent at any time. Some send small requests, some are closed and replaced by
+//! new ones, and a few read large values slowly, so that the rest of each value waits in the server.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -16,7 +16,7 @@ const OTHER_DESCRIPTORS: u64 = 1_000;
 
 const SLOW_READERS: usize = 16;
 
-/// Bytes of a value that is read slowly.
+/// The number of bytes of a value that is read slowly.
 const LARGE_BYTES: usize = 1_000_000;
 
 /// The number of such values that wait for one reader.
@@ -88,7 +88,7 @@ impl SlowReader {
             self.stream.read_line(&mut line).expect("a reply");
             self.owed -= 1;
             let len = line.strip_prefix('$').and_then(|len| len.trim().parse::<i64>().ok()).expect("a string, or none");
-            // One that had to go to make room is none.
+            // The reply is null if the value was evicted.
             self.left = usize::try_from(len).map_or(0, |len| len + 2);
             return;
         }

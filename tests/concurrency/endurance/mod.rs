@@ -150,7 +150,7 @@ fn compare(name: &str, middle: &Part, last: &Part) {
     );
 }
 
-/// Ends the load when it goes.
+/// Ends the load when the guard is dropped.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {

@@ -1,10 +1,11 @@
-//! Is there an order of the calls, true to their times, in which one server would have given the same answers?
+//! The checker of histories: it looks for an order of the calls, true to their times, in which one server would have given
+//! the same replies.
 //!
-//! The search of Wing and Gong ("Testing and verifying concurrent objects", 1993) with the memory that Lowe added
+//! The search is that of Wing and Gong ("Testing and verifying concurrent objects", 1993) with the memory that Lowe added
 //! ("Testing for linearizability", 2017): of the calls that could be next, one is tried after the other, and a set of calls
-//! that has once led to a state leads nowhere the second time. Calls on keys that no transaction joins are looked at apart,
-//! because linearizability is local. That they saw a prefix of one order is not: calls that a replica answered are looked at
-//! together with all of its primary's. Any thread may call it.
+//! that has once led to a state is not tried a second time. Calls on keys that no transaction joins are checked apart,
+//! because linearizability is local. The property that a replica's reads saw a prefix of one order is not local: calls that a
+//! replica answered are checked together with all calls of its primary. Any thread may call the checker.
 
 use std::collections::{BTreeMap, HashSet};
 

@@ -21,7 +21,7 @@ fn a_killed_client_is_gone_from_client_list() {
     for round in 0..ROUNDS {
         let mut victim = server.connect();
         let id = id_of(&mut victim);
-        // By itself, or by another.
+        // The victim kills itself, or another client kills it.
         let killed = if round % 2 == 0 {
             ask(&mut victim, &["CLIENT", "KILL", "ID", &id, "SKIPME", "no"])
         } else {

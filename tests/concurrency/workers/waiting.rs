@@ -41,7 +41,7 @@ fn a_timeout_that_passes_during_a_serve_holds_up_no_client() {
         waiter.send(&request(&["BLPOP", "k", "0.4"])).expect("the server listens");
         until("it waits", || told(&mut admin, "blocked_clients") == 1);
         first.send(&request(&["DEBUG", "SLEEP", "0.2"])).expect("the server listens");
-        // While that runs the others send, so that their thread finds both when it looks next.
+        // While the sleep runs, the other clients send, so that their thread finds both requests when it looks next.
         thread::sleep(Duration::from_millis(50));
         let serve = [request(&["DEBUG", "SLEEP", "0.4"]), request(&["LPUSH", "k", "v"])].concat();
         server_of_it.send(&serve).expect("the server listens");
@@ -146,7 +146,7 @@ fn produce(run: &Run<'_>, number: u64) {
         bytes.extend(request(&["ECHO", "done"]));
         connection.send(&bytes).expect("the server listens");
         while connection.reply().expect("a reply") != b"$4\r\ndone\r\n" {}
-        // The load: a waiter's time is over about as often as it is served.
+        // The pause sets the load: a waiter is served about as often as it reaches its timeout.
         thread::sleep(Duration::from_micros(random.between(500, 8_000).cast_unsigned()));
     }
 }

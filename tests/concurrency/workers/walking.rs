@@ -18,7 +18,7 @@ fn a_walk_over_the_shards_never_waits_for_a_long_script() {
     let mut admin = server.connect();
     let fill = format!("for i = 1, {KEYS} do redis.call('SET', i, i) end");
     assert_eq!(ask(&mut admin, &["EVAL", &fill, "0"]), "$-1\r\n");
-    // Some of each on either worker.
+    // Four connections of each kind, so that each worker has some of both.
     let mut walkers: Vec<Connection> = (0..4).map(|_| server.connect()).collect();
     let mut others: Vec<Connection> = (0..4).map(|_| server.connect()).collect();
     let walks: Vec<u8> = WALKS.iter().cycle().take(40).flat_map(|words| request(words)).collect();

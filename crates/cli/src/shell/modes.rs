@@ -68,7 +68,7 @@ impl Mode {
         }
     }
 
-    /// Returns its name in a sentence.
+    /// Returns the mode's name in a sentence.
     fn name(self) -> &'static str {
         match self {
             Mode::Command => "a command",

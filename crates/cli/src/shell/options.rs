@@ -1,6 +1,6 @@
 //! The command line of `sleeve cli`: redis-cli's names, as clap reads them.
 //!
-//! Which option goes with which mode stands in `modes`, and which are not there at all in `unsupported`.
+//! `modes` says which option belongs to which mode, and `unsupported` lists the options that do not exist here.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
