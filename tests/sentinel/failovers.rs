@@ -108,7 +108,8 @@ fn fail_over(house: &mut House, client: &Client, kills: bool) -> Duration {
     let since = Instant::now();
     until("a client is answered", || client.set("after", 1).wait().ok());
     let recovered = since.elapsed();
-    // A replica that still followed the old primary when it goes on would acknowledge writes that are then lost.
+    // The old primary goes on below. If the other replica still followed it then, that replica would acknowledge writes that
+    // are lost when the old primary becomes a replica.
     let others = |server: &&Server| ![old, new].contains(&server.port());
     for server in house.servers.iter().filter(others) {
         until("the other follows the new primary", || follows(server, new).then_some(()));
@@ -203,7 +204,7 @@ fn the_preferred_replica_is_promoted_and_old_clients_are_redirected() {
         until("it follows", || follows(server, third.port()).then_some(()));
     }
     assert!(plain.reply().is_err() && listener.reply().is_err(), "they were told to go");
-    // A replica with priority 0 is never chosen, and the other is.
+    // A replica with priority 0 is never promoted, so the second server is.
     until("a second failover", || {
         house.sentinels[0].ask(&["SENTINEL", "FAILOVER", SERVICE]).starts_with("+OK").then_some(())
     });

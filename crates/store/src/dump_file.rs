@@ -251,14 +251,15 @@ pub enum LoadError {
     File(Error),
     /// The file has keys of a database that the store does not have.
     Database {
-        /// The byte of the file at which they begin.
+        /// The byte of the file at which the keys of that database begin.
         offset: u64,
         /// The number of the database.
         database: usize,
     },
     /// The file has the same key twice.
     Twice {
-        /// The byte of the file at which one of its records begins: the second, unless several threads load the file.
+        /// The byte of the file at which a record of this key begins. It is the key's second record, unless several threads
+        /// load the file: then it may be the first.
         offset: u64,
         /// The number of the database.
         database: usize,

@@ -130,7 +130,9 @@ const FLAGS: [Option<&str>; 7] = [
     Some("no-writes,allow-stale"),
 ];
 
-/// Returns a script of each kind, run in each way.
+/// Returns requests that run a script for each set of flags, one script that writes and one that reads: by EVAL, EVAL_RO,
+/// EVALSHA and EVALSHA_RO, and as a function by FCALL and FCALL_RO if the script has flags. Loads these scripts and
+/// functions.
 fn scripts(connection: &mut Connection) -> Vec<Asked> {
     let mut asked = Vec::new();
     let mut add = |name: String, words: &[&str]| {

@@ -55,7 +55,7 @@ const GIVEN: &[(&str, &[&str])] = &[
     ("shutdown", &["abort"]),
 ];
 
-/// Rows that are left out: this one works for seconds, without looking at any key.
+/// The commands that the test leaves out: PFSELFTEST works for seconds, without looking at any key.
 const LEFT_OUT: &[&str] = &["pfselftest"];
 
 /// Commands with a reply that depends on more than the data.

@@ -18,15 +18,15 @@ const INLINE_LENGTH_MAX: usize = 30;
 /// The answer to one command. Cloning a short or shared one is cheap.
 #[derive(Clone)]
 pub(crate) enum Payload {
-    /// A reply of `length` bytes.
+    /// A reply of `length` bytes, kept in the payload itself.
     Short { length: u8, bytes: [u8; INLINE_LENGTH_MAX] },
     /// A reply that is a bulk string of `length` bytes, without its frame: the code that cut it off has read the frame.
     Text { length: u8, bytes: [u8; INLINE_LENGTH_MAX] },
-    /// A longer reply.
+    /// A reply of more than `INLINE_LENGTH_MAX` bytes.
     Long(Box<[u8]>),
-    /// A longer reply that may have other owners.
+    /// A reply of more than `INLINE_LENGTH_MAX` bytes that may have other owners.
     Shared(Arc<[u8]>),
-    /// A longer bulk string, without its frame, that may have other owners.
+    /// A bulk string of more than `INLINE_LENGTH_MAX` bytes, without its frame, that may have other owners.
     SharedText(Arc<[u8]>),
     /// The error because of which there is no reply.
     Failed(Error),

@@ -15,7 +15,7 @@ use crate::pipe::routed::Routed;
 use crate::request::EncodedRequest;
 use crate::request::name::Name;
 
-/// A number in place of a connection's, which stands for none.
+/// The number that stands for no connection.
 const NOBODY: u32 = 0;
 
 /// A cache that is invalidated by the connections to the owners of slots.
@@ -34,9 +34,9 @@ pub(crate) trait SlotCache: Send + Sync {
 /// The connections that invalidate a cache, as the cluster's task has told the cache last.
 #[derive(Default)]
 pub(super) struct CacheLinks {
-    /// The connections with their own numbers, by the numbers of their nodes.
+    /// The connection to each node, by the node's number, with the number that [`SlotCache::join`] gave the connection.
     links: HashMap<u32, (Weak<Link>, u32)>,
-    /// The version of the map that the cache was told last.
+    /// The version of the slot map that the task has reported to the cache last.
     version: Option<u64>,
 }
 

@@ -100,10 +100,10 @@ impl Catalog {
     }
 }
 
-/// The state of the lines in front of blocks.
+/// The state of the annotation lines that are written in front of the AOF's blocks.
 #[derive(Debug)]
 pub(super) struct BlockLines {
-    /// The current stretch; none if the next block begins one.
+    /// The current stretch of numbered blocks; none if the next block begins a new stretch.
     pub(super) stretch: Option<Stretch>,
     last_time: i64,
     head: Vec<u8>,
@@ -121,7 +121,8 @@ impl BlockLines {
         is_due
     }
 
-    /// Writes the line in front of a block of these slices behind the time, and that of a new stretch. `block` has neither its
+    /// Writes the annotation line of a block, with the checksum of the block's content: the line with the time and these
+    /// slices. If the block begins a new stretch, the line with the stretch's salt is written first. `block` has neither its
     /// number nor its length yet.
     fn write_head(&mut self, options: &mut Options, mut block: Block, slices: &[IoSlice<'_>]) {
         self.head.clear();
@@ -341,7 +342,7 @@ impl AofWriter {
         let _ = self.cut_back();
     }
 
-    /// Writes the line in front of the block that takes the journal to `end`.
+    /// Writes the annotation line of the block that extends the AOF to the journal's offset `end`.
     fn write_head(&mut self, end: u64, slices: &[IoSlice<'_>]) {
         let from = self.written.blocks_end;
         let unsynced = from.saturating_sub(self.synced.blocks_end);

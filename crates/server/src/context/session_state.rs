@@ -107,9 +107,10 @@ pub struct JournalOffsets {
     /// The journal's offset behind all changes that the replies so far show: the client's own, and those of others that it
     /// has read.
     pub shown_offset: u64,
-    /// The client has changed something since [`SessionState::written_offset`] was called last.
+    /// The client has changed something since [`JournalOffsets::written_offset`] was called last.
     pub has_written: bool,
-    /// The answer of the last call: an offset of the journal behind the client's own changes.
+    /// The offset that [`JournalOffsets::written_offset`] returned last: it is behind all changes that the client had made by
+    /// then.
     written_offset: u64,
 }
 

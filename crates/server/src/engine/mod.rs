@@ -74,7 +74,7 @@ pub struct Engine {
     pub replication: Replication,
     /// The sockets.
     pub network: Network,
-    /// The values that the engine keeps from its origin.
+    /// The engine's start time, clock ticker, run id and source of seeds.
     pub identity: Identity,
     /// The engine's readiness, watchdog and failure.
     pub lifecycle: Lifecycle,

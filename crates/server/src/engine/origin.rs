@@ -64,7 +64,7 @@ impl Origin {
 /// The number of engines that this process has begun.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 
-/// The values that an engine keeps from its origin.
+/// The values that an engine keeps from its [`Origin`]: start time, clock ticker, run id and source of seeds.
 pub struct Identity {
     /// The time at which the engine was made.
     pub started: Instant,

@@ -22,8 +22,8 @@ impl Shard {
         }
     }
 
-    /// Tells the opened value of a body under which key it is put. The value may have been taken from another key while it
-    /// was open.
+    /// Notes the present key of a value that a snapshot is capturing: the value may have been taken from another key since
+    /// the capture began.
     pub(super) fn followed<'a>(body: Body<'a>, key: &[u8]) -> Body<'a> {
         if let Body::Object(object) = &body
             && let Some(open_value) = object.view().open_value()
@@ -47,7 +47,8 @@ impl Shard {
         })
     }
 
-    /// Captures more of an opened value if it is under this key, and returns whether it is.
+    /// Captures more of a value for `open_value`, the snapshot's unfinished copy of it, if the value is under this key.
+    /// Returns whether it is.
     pub(crate) fn capture_opened(&mut self, key: Key<'_>, open_value: &Arc<OpenValue>, budget: &mut Budget) -> bool {
         let position = self.placement.position(key.hash);
         self.tables.iter_mut().any(|table| table.capture_opened(position, key.name, open_value, budget))

@@ -28,19 +28,21 @@ pub struct Pack<W = BothWays> {
 }
 
 impl<W: Ways> Pack<W> {
-    /// Returns a run without elements.
+    /// Returns an empty pack.
     pub fn new() -> Self {
         Self::with_room_behind(0)
     }
 
-    /// Returns a run without elements that takes `room` bytes of elements at its end before it asks for memory.
+    /// Returns an empty pack with `room` free bytes behind its elements: elements that are pushed to the back use them before
+    /// the buffer grows.
     pub fn with_room_behind(room: usize) -> Self {
         let mut buffer = Vec::with_capacity(START + room);
         buffer.extend_from_slice(&[0; START]);
         Self::from_bytes(buffer)
     }
 
-    /// Returns a run without elements that takes `room` bytes of elements at its front before it asks for memory.
+    /// Returns an empty pack with `room` free bytes in front of its elements: elements that are pushed to the front use them
+    /// before the buffer grows.
     pub fn with_room_in_front(room: usize) -> Self {
         Self { buffer: vec![0; room + START], start: room, ways: PhantomData }
     }

@@ -32,7 +32,7 @@ pub(crate) enum Recipient {
         /// The number that the database had at the instant.
         db: usize,
     },
-    /// The members of a collection, which go to the opened value.
+    /// The members of a collection, which go to the snapshot's unfinished copy of that collection.
     Members(Arc<OpenValue>),
 }
 

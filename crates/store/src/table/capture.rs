@@ -91,7 +91,7 @@ impl Table {
         }
     }
 
-    /// Returns the opened value of the collection that this table belongs to, during its capture.
+    /// Returns the snapshot's unfinished copy of the collection that this table belongs to, during its capture.
     pub fn open_value(&self) -> Option<&Arc<OpenValue>> {
         match self.before_images.as_ref()?.recipient() {
             Recipient::Members(open_value) => Some(open_value),

@@ -80,7 +80,7 @@ pub trait Collection: Clone + Send + 'static {
     /// Begins the capture: from now on every part is captured before it changes.
     fn open(&mut self, open_value: &Arc<OpenValue>);
 
-    /// Returns the opened value, while parts are pending.
+    /// Returns the snapshot's unfinished copy of this collection, while parts are pending capture.
     fn open_value(&self) -> Option<&Arc<OpenValue>>;
 
     /// Captures more of the pending parts, in order.
@@ -315,7 +315,8 @@ impl<'a> ObjectRef<'a> {
         (self.abilities().outline)(self)
     }
 
-    /// Returns the opened value, if there is one; see [`Collection::open_value`].
+    /// Returns the snapshot's unfinished copy of this collection, while parts are pending capture; see
+    /// [`Collection::open_value`].
     pub fn open_value(self) -> Option<&'a Arc<OpenValue>> {
         (self.abilities().open_value)(self)
     }

@@ -15,7 +15,7 @@ use sleeve_wire::request::Args;
 
 /// A value in Lua's registry, under a number.
 pub struct Kept {
-    /// The state of the value, which this keeps alive.
+    /// The Lua state that holds the value. The state lives at least as long as this handle.
     lua: Lua,
     number: c_int,
 }
@@ -59,7 +59,7 @@ pub struct Bare {
     globals: Kept,
     /// The names of the globals KEYS and ARGV.
     names: [Kept; 2],
-    /// The place where a result is left for mlua to read.
+    /// The registry slot in which a result is left for mlua to read.
     result: Kept,
 }
 

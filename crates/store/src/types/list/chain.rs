@@ -73,12 +73,12 @@ impl Chain {
         self.nodes.memory()
     }
 
-    /// Marks all packs as pending for a snapshot's opened value.
+    /// Marks all packs as pending capture for `open_value`, the snapshot's unfinished copy of this list.
     pub(crate) fn begin_capture(&mut self, open_value: &Arc<OpenValue>) {
         self.nodes.begin_capture(open_value);
     }
 
-    /// Returns the opened value, while packs are pending.
+    /// Returns the snapshot's unfinished copy of this list, while packs are pending capture.
     pub(crate) fn open_value(&self) -> Option<&Arc<OpenValue>> {
         self.nodes.open_value()
     }

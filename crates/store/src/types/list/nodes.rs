@@ -120,12 +120,12 @@ impl Nodes {
 
 /// The capture for a snapshot.
 impl Nodes {
-    /// Marks all packs as pending for the opened value.
+    /// Marks all packs as pending capture for `open_value`, the snapshot's unfinished copy of this list.
     pub fn begin_capture(&mut self, open_value: &Arc<OpenValue>) {
         self.before_images = Some(Box::new(BeforeImages::new(Arc::clone(open_value), self.nodes.len())));
     }
 
-    /// Returns the opened value, while packs are pending.
+    /// Returns the snapshot's unfinished copy of this list, while packs are pending capture.
     pub fn open_value(&self) -> Option<&Arc<OpenValue>> {
         self.before_images.as_ref().map(|before_images| before_images.open_value())
     }

@@ -95,12 +95,13 @@ impl<V: BeforeImage> ById<V> {
 
 /// The capture for a snapshot.
 impl<V: BeforeImage> ById<V> {
-    /// Marks all values as pending for the opened value, in which a group has this number.
+    /// Begins the capture: marks all values as pending for `open_value`, the snapshot's unfinished copy of this stream.
+    /// `group` is the number of the consumer group that has the values there; it is 0 for the stream's blocks.
     pub fn begin_capture(&mut self, group: u32, open_value: &Arc<OpenValue>) {
         self.before_images = BeforeImages::of(&self.all, group, open_value);
     }
 
-    /// Returns the opened value, while values are pending.
+    /// Returns the snapshot's unfinished copy of this stream, while values are pending capture.
     pub fn open_value(&self) -> Option<&Arc<OpenValue>> {
         self.before_images.as_ref().map(|before_images| before_images.open_value())
     }

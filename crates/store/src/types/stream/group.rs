@@ -247,7 +247,7 @@ impl StreamGroup {
         self.pending.begin_capture(number, open_value);
     }
 
-    /// Returns the opened value, while entries are pending capture.
+    /// Returns the snapshot's unfinished copy of this stream, while entries of the group are pending capture.
     pub(crate) fn open_value(&self) -> Option<&Arc<OpenValue>> {
         self.pending.open_value()
     }

@@ -54,9 +54,9 @@ pub struct Producers {
     by_entry: BTreeSet<(StreamId, Name, Name)>,
     /// Bytes of all names and ids of messages.
     names_bytes: usize,
-    /// The number of messages with ids of their own that were ever added.
+    /// The number of messages of all producers that have ever become entries (`iids-added` of XINFO STREAM).
     pub added: u64,
-    /// The number of messages that were sent again and not added again.
+    /// The number of messages that were sent again and not added again (`iids-duplicates` of XINFO STREAM).
     pub duplicates: u64,
 }
 

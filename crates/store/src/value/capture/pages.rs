@@ -149,7 +149,7 @@ struct Rest {
 }
 
 impl Rest {
-    /// Gives the pending pages to the opened value.
+    /// Gives the pending pages to the snapshot's unfinished copy of the string.
     fn give_back(mut self) {
         if let Some(pages) = self.pages.take() {
             let open_value = Arc::clone(&pages.open_value);
