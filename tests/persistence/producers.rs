@@ -7,7 +7,8 @@ use sleeve_tests::{Connection, Kind, Server};
 
 use sleeve_tests::probe::{ask, info, wait_until};
 
-/// The number of messages of the producers, in a small stream and in one of many blocks; some of their entries are deleted.
+/// The number of messages of the producers in the stream `large`, which has many blocks; `small` gets 5. Some of the entries
+/// of both streams are deleted.
 const MESSAGES: usize = 700;
 
 fn say(connection: &mut Connection, line: &str) -> String {
