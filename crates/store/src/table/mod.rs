@@ -99,7 +99,8 @@ impl Table {
         self.heap.bytes() + self.directory.memory()
     }
 
-    /// Returns the slot of a key, and its entry, to be used before the table changes. Always inline, as [`Segment::find`].
+    /// Returns the slot of a key, and its entry, to be used before the table changes. Always inline, for the reason that
+    /// [`find`](segment::Segment::find) of a segment gives.
     #[inline(always)]
     fn locate(&self, position: u64, key: &[u8]) -> Option<(SlotIndex, Entry)> {
         let at = self.directory.index_of(position);

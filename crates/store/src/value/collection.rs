@@ -194,7 +194,7 @@ impl Object {
         (self.view().abilities().open)(self, open_value);
     }
 
-    /// See [`Collection::hand_over`].
+    /// See [`Collection::capture_more`].
     pub fn capture_more(&mut self, budget: &mut Budget) {
         (self.view().abilities().capture_more)(self, budget);
     }
@@ -310,7 +310,7 @@ impl<'a> ObjectRef<'a> {
         (self.abilities().packed)(self)
     }
 
-    /// See [`Collection::capture`].
+    /// See [`Collection::outline`].
     pub fn outline(self) -> Outline {
         (self.abilities().outline)(self)
     }
