@@ -1,5 +1,5 @@
-//! A configuration file of any bytes: it is taken or refused with a reason, and an accepted configuration can be written
-//! back.
+//! Arbitrary bytes as a configuration file: the server accepts the file or refuses it with a reason, and an accepted
+//! configuration can be written back.
 //!
 //! Lines that include other files are left out: the machine's files are not part of the input.
 
@@ -24,7 +24,7 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(everything(&config), everything(&again), "{}", String::from_utf8_lossy(&rewritten));
 });
 
-/// Returns the options that the text leaves, or nothing when it is refused.
+/// Returns the options that the text sets; none if it is refused.
 fn loaded(text: &[u8]) -> Option<Config> {
     let config = Config::default();
     let arguments = Arguments { standard_input: true, ..Arguments::default() };

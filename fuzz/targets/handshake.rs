@@ -1,10 +1,12 @@
-//! Any bytes to a primary from connections that claim to be replicas, and from a client that writes at the same time.
+//! Arbitrary bytes to a primary, from connections that claim to be replicas. Another client sends requests at the same time.
 //!
 //! A server with one worker listens on the loopback device, because the thread that owns the sockets of replicas feeds them.
-//! The first byte is its options. The rest is cut at each byte 0xff; the byte behind that says over which of three
-//! connections the piece goes, and whether the bytes that have arrived over it are read first. Another client is answered
-//! after each piece; in the end, when all have gone, no replica is left and no thread. Left out are the commands that the
-//! target `session` leaves out, and the commands with which a client blocks others or makes the server connect to others.
+//! The first byte selects the server's options. The rest is split at each byte 0xff. The first byte of each piece selects one
+//! of three connections for the piece, and states whether the bytes that have arrived on that connection are read first.
+//!
+//! The other client is answered after each piece. At the end, after all connections are closed, no replica and no thread is
+//! left. The commands that the target `session` leaves out are left out, and also the commands with which a client blocks
+//! others or makes the server connect to other servers.
 
 #![no_main]
 
@@ -23,22 +25,22 @@ use sleeve_server::engine::Engine;
 use sleeve_server::engine::origin::Origin;
 use sleeve_server::host::clock::Instant;
 
-/// The byte between two pieces.
+/// The byte that separates two pieces.
 const CUT: u8 = 0xff;
 
-/// How many connections there are.
+/// The number of connections.
 const CONNECTIONS: usize = 3;
 
-/// The bit of a piece's first byte that has the connection be read.
+/// The bit in a piece's first byte that asks for a read of the connection.
 const READS: u8 = 0x80;
 
-/// Longer than the fuzzer waits.
+/// The longest wait for a reply. It is longer than the fuzzer's own time limit.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const LEFT_OUT: [&[u8]; 6] = [b"config", b"debug", b"shutdown", b"client", b"migrate", b"acl"];
 
-/// The beginnings of commands that run scripts: on the stacks on which scripts run, the address sanitizer takes the remains
-/// of Lua's errors for a fault. The target `session` runs them.
+/// The beginnings of the names of commands that run scripts. Scripts run on stacks of their own, and there the address
+/// sanitizer reports false errors after an error of Lua. The target `session` runs these commands.
 const SCRIPTS: [&[u8]; 3] = [b"eval", b"fcall", b"function"];
 
 fuzz_target!(|data: &[u8]| {
@@ -64,7 +66,7 @@ fuzz_target!(|data: &[u8]| {
         if to & READS != 0 {
             read_what_is_there(connection);
         }
-        // The server may have closed it for its earlier bytes.
+        // The server may have closed the connection because of its earlier bytes.
         let _ = connection.write_all(piece);
         is_answered(&mut other);
     }
@@ -74,7 +76,7 @@ fuzz_target!(|data: &[u8]| {
         is_answered(&mut other);
     }
     server.stop();
-    // A snapshot that was begun for a replica that has gone ends, too.
+    // Wait for the end of all threads: a snapshot for a replica ends after the replica has gone, too.
     while Arc::strong_count(&engine) > 1 {
         std::thread::yield_now();
     }
@@ -98,7 +100,7 @@ fn serve(options: u8) -> (Arc<Engine>, Server) {
     ] {
         config.assign(option, &[value]).expect("an option of the table");
     }
-    // The name of the stream follows from the seed.
+    // A fixed seed gives the stream a fixed id.
     let origin = Origin::of_seed(1, Instant::now()).on(Arc::new(MemoryDisk::new()));
     let engine = Engine::begin(config, origin);
     let server = boot::listen(&engine, SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a port is free");
@@ -118,7 +120,7 @@ fn read_what_is_there(connection: &mut TcpStream) {
     connection.set_nonblocking(false).expect("a socket");
 }
 
-/// Checks that a client that has nothing to do with replication is served.
+/// Checks that a client outside the replication is served.
 fn is_answered(other: &mut TcpStream) {
     other.write_all(b"PING\r\n").expect("nobody has closed it");
     let mut answer = [0; 7];

@@ -1,4 +1,4 @@
-//! One inline line of any bytes: the words of a split line can be quoted and split again to the same words.
+//! Arbitrary bytes as one inline line: the words of a split line can be quoted, and split again into the same words.
 
 #![no_main]
 
@@ -30,7 +30,7 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// Returns the words of the line; nothing when its quotes are unbalanced.
+/// Returns the words of the line; none if its quotes are unbalanced.
 fn words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
     let words = split_words(line)?;
     let taken: usize = words.iter().map(Vec::len).sum();

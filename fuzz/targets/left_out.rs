@@ -1,12 +1,12 @@
-//! The commands that a target does not send: they act on the machine, or lift the limits under which it runs.
+//! The commands that a target does not send: they affect the machine, or lift the limits under which the target runs.
 
 use sleeve_wire::request::{Batch, Limits, Parser};
 
-/// Returns whether one of these requests is a command with one of these names, or with a name that begins with one of these
-/// words.
+/// Returns whether one of these requests is a command with one of these names, or with a name that has one of these
+/// beginnings.
 pub fn is_asked_for(bytes: &[u8], names: &[&[u8]], beginnings: &[&[u8]]) -> bool {
     let mut batch = Batch::new();
-    // A request that the parser refuses is not executed either, and the requests before it are in the batch.
+    // A request that the parser refuses is not executed, and the batch has the requests before it.
     let _ = Parser::new().parse(bytes, &Limits::default(), &mut batch);
     (0..batch.len()).any(|index| {
         let name = batch.get(index, bytes).get(0).unwrap_or_default();

@@ -1,9 +1,8 @@
-//! Any bytes from a primary to its replica: answers to its questions, a dump, and the stream behind that.
+//! Arbitrary bytes from a primary to its replica: replies to its requests, a dump, and the stream after it.
 //!
-//! The first byte says with which options the replica introduces itself, the second is the size of the pieces in which the
-//! bytes arrive. The outcome is the same for every size of the pieces; the replica sends whole requests; and the part of the
-//! stream that is applied stands in its journal. Left out of the stream are the commands that the target `session` leaves
-//! out.
+//! The first byte selects the options with which the replica introduces itself, and the second is the size of the pieces in
+//! which the bytes arrive. The result is the same for every size. The replica sends complete requests, and its journal has
+//! the part of the stream that is applied. The commands that the target `session` leaves out are left out of the stream.
 
 #![no_main]
 
@@ -17,13 +16,13 @@ use sleeve_server::link::{LinkError, Event, Introduction, Link};
 use sleeve_server::{Address, Id, Replay, follow_primary};
 use sleeve_wire::request::{Batch, Limits, Parser};
 
-/// So long may a string become here.
+/// The maximum length of a string in this target.
 const STRING_MAX: &[u8] = b"1mb";
 
 const LEFT_OUT: [&[u8]; 3] = [b"config", b"debug", b"shutdown"];
 
-/// The beginnings of commands that run scripts: on the stacks on which scripts run, the address sanitizer takes the remains
-/// of Lua's errors for a fault. The target `session` runs them.
+/// The beginnings of the names of commands that run scripts. Scripts run on stacks of their own, and there the address
+/// sanitizer reports false errors after an error of Lua. The target `session` runs these commands.
 const SCRIPTS: [&[u8]; 3] = [b"eval", b"fcall", b"function"];
 
 /// The bytes that a replica has received and sent.
@@ -32,7 +31,7 @@ struct Heard {
     said: Vec<u8>,
     events: Vec<String>,
     dump: Vec<u8>,
-    /// The bytes that are left for the stream, where it has begun.
+    /// The remaining bytes, which belong to the stream; none if the stream has not begun.
     stream: Option<Vec<u8>>,
     broken: Option<LinkError>,
 }
@@ -87,14 +86,14 @@ fn hear(own: u8, bytes: &[u8], piece: usize) -> Heard {
     heard
 }
 
-/// Returns how many requests these bytes are; none where they are something else.
+/// Returns the number of requests in these bytes; none if they are not complete requests.
 fn count_requests(bytes: &[u8]) -> Option<usize> {
     let mut batch = Batch::new();
     let used = Parser::new().parse(bytes, &Limits::default(), &mut batch).ok()?;
     (used == bytes.len()).then_some(batch.len())
 }
 
-/// Applies the stream of a primary to an engine that has nothing.
+/// Applies the stream of a primary to an empty engine.
 fn apply(stream: &[u8], piece: usize) {
     if left_out::is_asked_for(stream, &LEFT_OUT, &SCRIPTS) {
         return;

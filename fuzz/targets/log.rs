@@ -1,8 +1,8 @@
-//! Any bytes as the files of an AOF: a base, an increment that begins with a salt, and one that does not.
+//! Arbitrary bytes as the files of an AOF: a base, an increment that begins with a salt, and an increment that does not.
 //!
-//! With any bytes, the reading ends and gives out whole requests only, and an AOF that is continued after it is read again to
-//! the same end. A byte in front chooses which file gets the rest, and whether the lines of blocks in it get the right sums
-//! for their numbers; the salt is known, so that such blocks can be found without that too.
+//! For all bytes, the reading ends and returns only complete requests. An AOF that is continued after it is read again to the
+//! same end. The first byte selects the file that gets the rest. It also states whether the lines of blocks in it get correct
+//! sums for their numbers. The salt is known, so that the fuzzer can find such blocks without that, too.
 
 #![no_main]
 
@@ -38,7 +38,7 @@ fuzz_target!(|input: &[u8]| {
     let Some((requests, outcome, folder)) = read(&disk) else { return };
     let end = outcome.end;
     if end > annotation::NUMBER_MAX / 2 {
-        // A journal does not get as far, and the number of a block written behind it need not fit into the block's line.
+        // No real journal reaches this offset, and the number of a block after it may be too long for the block's line.
         return;
     }
     let mut log = folder.resume(outcome).expect("memory takes everything");
@@ -51,13 +51,13 @@ fuzz_target!(|input: &[u8]| {
     assert_eq!(again, [requests.as_slice(), more].concat());
 });
 
-/// The sum of the line with the salt 1.
+/// The sum of the line that states the salt 1.
 const SALT_SUM: &[u8] = b"8f886360";
 
-/// The bit of the first byte that asks for right sums.
+/// The bit of the first byte that asks for correct sums.
 const SUMMED: u8 = 0x40;
 
-/// Returns the bytes with each line of a block's numbers, right or wrong, summed anew.
+/// Returns the bytes with a new, correct sum in each line of a block's numbers.
 fn with_right_sums(bytes: &[u8]) -> Vec<u8> {
     let (mut summed, mut rest) = (Vec::new(), bytes);
     while !rest.is_empty() {
@@ -94,7 +94,7 @@ fn read(disk: &MemoryDisk) -> Option<(Vec<u8>, Outcome, Folder)> {
     loop {
         match replay.next(&mut requests).ok()? {
             Step::Requests => request::for_each(&requests, |_| {}).expect("whole requests"),
-            // The end of a snapshot does not depend on the bytes behind it.
+            // The end of a snapshot does not depend on the bytes after it.
             Step::Rdb(source) => replay.after_rdb(source.size.min(12), Some(0)).ok()?,
             Step::End(outcome) => return Some((all, outcome, folder)),
         }

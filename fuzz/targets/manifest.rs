@@ -1,4 +1,5 @@
-//! Any bytes as the manifest of an AOF: refused, or read, and then written so that it is read again as the same.
+//! Arbitrary bytes as the manifest of an AOF: it is refused, or read and written back. The written manifest has the same
+//! content.
 
 #![no_main]
 
@@ -10,7 +11,7 @@ fuzz_target!(|bytes: &[u8]| {
     let written = manifest.to_bytes();
     let fits = written.split(|&byte| byte == b'\n').all(|line| line.len() < 1024);
     if written.is_empty() || !fits {
-        // Only comments, or names that no line holds once they are quoted.
+        // The manifest has only comments, or names that are too long for a line after they are quoted.
         return;
     }
     let (again, told) = Manifest::parse(&written).expect("our own manifest is one");

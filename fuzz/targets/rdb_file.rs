@@ -1,7 +1,7 @@
-//! Any bytes as an RDB file: it is loaded or refused, record by record as in stretches, and a loaded store is written and
-//! loaded again as the same.
+//! Arbitrary bytes as an RDB file. It is loaded or refused, with the same result record by record and in batches. A loaded
+//! store is written and loaded again, and is equal.
 //!
-//! The sum at the end is not compared, so that every input gets as far as its records.
+//! The sum at the end is not compared, so that every input reaches the code that reads records.
 
 #![no_main]
 
@@ -25,8 +25,8 @@ fuzz_target!(|file: &[u8]| {
     }
 });
 
-/// Loads a file in stretches. One that can be read so can be read record by record, and the reverse, unless a key stands there
-/// twice or in a database that there is not.
+/// Loads a file in batches. A file that can be read in batches can be read record by record, and the reverse. The exceptions
+/// are a file with the same key twice, and one with a key in a database that does not exist.
 fn loaded(file: &[u8]) -> Option<Store> {
     let store = Store::new(Options { databases: DATABASES, shards: 2, secret: [1; 16] });
     let limits = Limits::usual(store.hash_key());
@@ -65,7 +65,7 @@ fn written(store: &Store, version: Version) -> Vec<u8> {
     writer.drain(<[u8]>::to_vec)
 }
 
-/// Returns each key with the type of its value, how much is in it, and its deadline.
+/// Returns, for each key, the type of its value, its size, and its deadline.
 fn sizes(store: &Store) -> BTreeMap<(usize, Vec<u8>), (&'static str, u64, Option<i64>)> {
     let (locked, mut all) = (store.lock_all(), BTreeMap::new());
     for shard in locked.set().iter() {

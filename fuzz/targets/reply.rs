@@ -1,4 +1,5 @@
-//! Replies in any bytes, in any pieces: the end is found at the same place, and a whole reply can be walked.
+//! Arbitrary bytes as replies, in pieces of any size: the end of a reply is found at the same place, and a complete reply can
+//! be traversed.
 
 #![no_main]
 
@@ -9,7 +10,8 @@ fuzz_target!(|data: &[u8]| {
     let [size, bytes @ ..] = data else { return };
     let whole = Scanner::new().scan(bytes);
     let cut = scan_in_pieces(bytes, usize::from(size % 32) + 1);
-    // Of two faults in a row the first that can be seen is named, and pieces show them in another order.
+    // Compare only whether there is an error: of two adjacent faults the first visible one is reported, and with pieces this
+    // may be the other one.
     assert_eq!(whole.map_err(drop), cut.map_err(drop), "cut every {} bytes", size % 32 + 1);
     match whole {
         Ok(Some(length)) => match decode(&bytes[..length]) {

@@ -1,13 +1,14 @@
-//! Requests in any bytes, in any pieces: the parser returns the same requests and the same error for every cut.
+//! Arbitrary bytes as requests, in pieces of any size: the parser returns the same requests and the same error for every
+//! size.
 //!
-//! The first byte chooses the limits, the second the size of the pieces; the rest is the peer's bytes.
+//! The first byte selects the limits, and the second is the size of the pieces; the rest is the client's bytes.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use sleeve_wire::request::{Batch, Limits, Parser};
 
-/// Every request that the bytes hold, and the error that ends them.
+/// All requests in the bytes, and the error that ends them.
 type Outcome = (Vec<Vec<Vec<u8>>>, Option<String>);
 
 fuzz_target!(|data: &[u8]| {

@@ -1,8 +1,8 @@
-//! Any bytes as the value in a dump: RESTORE takes it or refuses it, and a value that it takes is whole.
+//! Arbitrary bytes as the value in a dump: RESTORE accepts or refuses it, and an accepted value is intact.
 //!
-//! Version and sum are put behind the bytes, so that every input gets as far as the value. An accepted value is read, dumped
-//! and restored once more, which must give an equal value, and then changed at both ends and taken apart. A few bytes never
-//! become a value of many: the bound is the decompressed length of a string and the overhead of an element.
+//! The version and the sum are appended to the bytes, so that every input reaches the code that reads values. An accepted
+//! value is read, dumped and restored once more, which must give an equal value. Then it is changed at both ends and emptied.
+//! A few bytes never become a large value: the bound is the decompressed length of a string and the overhead of an element.
 
 #![no_main]
 
@@ -11,13 +11,14 @@ use sleeve_server::{Config, Engine, Local, Opt};
 use sleeve_store::rdb;
 use sleeve_wire::frame::Scanner;
 
-/// Bytes of memory that a byte of a dump may become: a compressed string has 88 times as many as it takes in a dump.
+/// The maximum number of bytes of memory for each byte of a dump: a decompressed string takes up to 88 times its size in the
+/// dump.
 const GROWTH_MAX: usize = 256;
 
-/// Bytes that a value may take in addition, however small it is.
+/// The number of bytes that any value may take in addition, however small it is.
 const SMALL_MAX: usize = 64 << 10;
 
-/// The commands that read a value, for every type; those of other types answer an error.
+/// The commands that read a value, for all types. Those for another type return an error.
 const READS: [&[&[u8]]; 18] = [
     &[b"TYPE", b"a"],
     &[b"OBJECT", b"ENCODING", b"a"],
@@ -39,7 +40,7 @@ const READS: [&[&[u8]]; 18] = [
     &[b"XINFO", b"STREAM", b"a", b"FULL"],
 ];
 
-/// The commands that change a value and take it apart.
+/// The commands that change a value and empty it.
 const WRITES: [&[&[u8]]; 22] = [
     &[b"APPEND", b"a", b"x"],
     &[b"SETRANGE", b"a", b"3", b"yyy"],
@@ -78,7 +79,7 @@ fuzz_target!(|value: &[u8]| {
         ask(&mut session, request);
     }
     let dumped = ask(&mut session, &[b"DUMP", b"a"]);
-    // A hash with expired fields alone does not exist.
+    // A hash that has only expired fields does not exist, so it has no dump.
     if let Some(payload) = bulk(&dumped) {
         assert_eq!(ask(&mut session, &[b"RESTORE", b"b", b"0", payload]), b"+OK\r\n", "our own dump is a dump");
         let digest = |session: &mut Local, key: &[u8]| ask(session, &[b"DEBUG", b"DIGEST-VALUE", key]);
@@ -92,7 +93,7 @@ fuzz_target!(|value: &[u8]| {
     assert_eq!(ask(&mut session, &[b"DBSIZE"]), b":0\r\n");
 });
 
-/// Returns the value with a version and the right sum.
+/// Returns a dump: the value, with a version and the correct sum.
 fn dump_of(value: &[u8]) -> Vec<u8> {
     let mut payload = value.to_vec();
     payload.extend(rdb::VERSION_MAX.to_le_bytes());
@@ -100,7 +101,7 @@ fn dump_of(value: &[u8]) -> Vec<u8> {
     payload
 }
 
-/// Sends a request and returns its one reply, which must be well formed.
+/// Sends a request and returns its one reply. Checks that the reply is well formed.
 fn ask(session: &mut Local, words: &[&[u8]]) -> Vec<u8> {
     let mut request = format!("*{}\r\n", words.len()).into_bytes();
     for word in words {
@@ -121,7 +122,7 @@ fn bulk(reply: &[u8]) -> Option<&[u8]> {
     (head + 2 <= reply.len() && reply.first() == Some(&b'$')).then(|| &reply[head..reply.len() - 2])
 }
 
-/// Returns a reply that is a number; 0 for a key that is not there.
+/// Returns the number in a reply; 0 for a key that does not exist.
 fn number(reply: &[u8]) -> usize {
     let digits = reply.strip_prefix(b":").and_then(|rest| rest.strip_suffix(b"\r\n"));
     digits.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok()).unwrap_or(0)

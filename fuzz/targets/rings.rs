@@ -1,7 +1,8 @@
-//! Shared memory into which the other side writes any words, between any two steps of this side: bytes or an error.
+//! Shared memory into which the other side writes arbitrary words between any two steps of this side. Each step returns bytes
+//! or an error.
 //!
-//! Four bytes a step: the action of this side, with how many bytes; which word of the memory the other side writes, and its
-//! value.
+//! Each step has four bytes: the action of this side, the number of bytes of that action, the word of the memory that the
+//! other side writes, and the word's new value.
 
 #![no_main]
 
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use libfuzzer_sys::fuzz_target;
 use sleeve_rings::side::{Role, ends, words_for};
 
-/// Bytes of a ring: few, so that it is often full.
+/// The capacity of a ring in bytes. It is small, so that the ring is often full.
 const CAPACITY: usize = 64;
 
 fuzz_target!(|data: &[u8]| {
@@ -21,7 +22,7 @@ fuzz_target!(|data: &[u8]| {
     for step in data.chunks_exact(4) {
         let [action, count, word, number] = [0, 1, 2, 3].map(|index| usize::from(step[index]));
         let word = &memory[word % memory.len()];
-        // Small steps from the present value are the values that could be believed.
+        // Values slightly above the present one are plausible, so that checks may accept them.
         let planted = if number < 200 { word.load(Ordering::Relaxed).wrapping_add(number as u64) } else { u64::MAX << (number % 64) };
         word.store(planted, Ordering::Relaxed);
         let count = count % room.len();

@@ -1,7 +1,7 @@
-//! Any bytes to a whole embedded engine: every reply is well formed, for every request.
+//! Arbitrary bytes to a complete embedded engine: every request gets a well-formed reply.
 //!
-//! The first byte is the size of the pieces in which they arrive. Left out are the commands that act on the machine or lift
-//! the limits under which this runs: CONFIG, DEBUG and SHUTDOWN.
+//! The first byte is the size of the pieces in which the bytes arrive. The commands that affect the machine or lift the
+//! limits of this target are left out: CONFIG, DEBUG and SHUTDOWN.
 
 #![no_main]
 
@@ -12,7 +12,7 @@ use sleeve_server::config::{Config, Opt};
 use sleeve_server::{Engine, Local};
 use sleeve_wire::frame::Scanner;
 
-/// So long may a string become here.
+/// The maximum length of a string in this target.
 const STRING_MAX: &[u8] = b"1mb";
 
 const LEFT_OUT: [&[u8]; 3] = [b"config", b"debug", b"shutdown"];

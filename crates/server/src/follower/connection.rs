@@ -1,4 +1,5 @@
-//! A replica's connection to its primary, and the reasons for its end: the other side, too long a silence, another task.
+//! A replica's connection to its primary. It ends if the other side closes it or is silent for too long, or if the task is
+//! replaced.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -23,19 +24,19 @@ use crate::net::tls;
 const READ_BYTES: usize = 256 << 10;
 /// The longest wait for bytes before other conditions are checked.
 const WAIT: Duration = Duration::from_millis(100);
-/// The bytes of a stream held by a pause that are taken in. Beyond that the primary keeps the stream, which has files for
-/// that.
+/// The maximum number of bytes of the stream that are held during a pause. Beyond that, the rest stays at the primary, which
+/// can keep its journal in files.
 const HELD_BYTES_MAX: usize = 16 << 20;
 /// The interval of the checks whether the pause has ended.
 const HELD_WAIT: Duration = Duration::from_millis(10);
 /// The interval of the signs of life to a primary while this server loads.
 pub(super) const SIGN_OF_LIFE_EVERY: Duration = Duration::from_secs(1);
 
-/// Why a task has ended.
+/// The reason for the end of a task.
 pub(super) enum End {
     /// The task has been replaced.
     Replaced,
-    /// This connection is of no further use.
+    /// This connection cannot be used any more.
     Broken(LinkError),
     /// The server is to end, for this reason.
     Fatal(String),
@@ -60,7 +61,7 @@ pub(super) struct Connection<'t> {
 }
 
 impl<'t> Connection<'t> {
-    /// Connects.
+    /// Connects to the primary of the task.
     ///
     /// # Errors
     /// No server answers there, or the task has been replaced.
@@ -76,7 +77,7 @@ impl<'t> Connection<'t> {
         };
         let primary = &task.primary;
         let outgoing = Outgoing::connect(&primary.host, primary.port, timeout(engine), seal).map_err(failed)?;
-        // A thread that replaces the task ends the waits here.
+        // A thread that replaces the task interrupts the waits by means of this handle.
         let socket = outgoing.socket().try_clone().map_err(failed)?;
         if !role.keep_socket(task, Some(socket)) {
             return Err(End::Replaced);
@@ -100,10 +101,10 @@ impl<'t> Connection<'t> {
         self.engine.replication.role.set_transfer(self.task, transfer);
     }
 
-    /// Appends the bytes that have arrived by now, which may be none.
+    /// Appends the bytes that have arrived, possibly none.
     ///
     /// # Errors
-    /// The connection has ended, is silent for too long, or the task has been replaced.
+    /// The connection has ended or is silent for too long, or the task has been replaced.
     pub(super) fn read(&mut self, into: &mut Vec<u8>) -> Result<(), End> {
         self.read_within(into, WAIT)
     }
@@ -133,11 +134,11 @@ impl<'t> Connection<'t> {
         Ok(())
     }
 
-    /// Appends the bytes of the stream that have arrived by now. While a pause (CLIENT PAUSE) holds earlier bytes, at most
-    /// [`HELD_BYTES_MAX`] are taken in: the rest waits at the primary.
+    /// Appends the bytes of the stream that have arrived. While a pause (CLIENT PAUSE) holds earlier bytes, at most
+    /// [`HELD_BYTES_MAX`] are kept here; the rest stays at the primary.
     ///
     /// # Errors
-    /// As [`Connection::read`]. If the primary's bytes are left unread, its silence does not count.
+    /// As [`Connection::read`]. While the primary's bytes are left unread, its silence does not count.
     pub(super) fn read_on(&mut self, into: &mut Vec<u8>, is_held: bool) -> Result<(), End> {
         if !is_held {
             return self.read(into);
@@ -158,12 +159,12 @@ impl<'t> Connection<'t> {
         self.outgoing.send(bytes).map_err(|error| LinkError::closed(error.to_string()).into())
     }
 
-    /// Sends a sign of life, which has no other meaning: for times in which this server is busy for long.
+    /// Sends a sign of life, which has no other meaning. It is for times in which this server is busy and sends nothing else.
     ///
     /// # Errors
     /// The connection is broken.
     pub(super) fn send_sign_of_life(&mut self) -> Result<(), End> {
-        // That is not waiting for the primary.
+        // While this server is busy it does not wait for the primary, so the time does not count as the primary's silence.
         (self.heard, self.signed) = (Instant::now(), Instant::now());
         self.send(b"\n")
     }
@@ -179,7 +180,7 @@ impl<'t> Connection<'t> {
         if self.signed.elapsed() >= SIGN_OF_LIFE_EVERY { self.send_sign_of_life() } else { Ok(()) }
     }
 
-    /// The addresses of both ends, the other one first, and the socket's number.
+    /// Returns the addresses of both ends, the primary's first, and the socket's number.
     pub(super) fn ends(&self) -> ClientSocket {
         let socket = self.outgoing.socket();
         let text =
@@ -191,14 +192,14 @@ impl<'t> Connection<'t> {
         }
     }
 
-    /// Returns a second handle of the socket, with which any thread may end the waits here. The other side sees the end of
-    /// the connection only when this handle is dropped, too.
+    /// Returns a second handle of the socket, with which any thread can interrupt the waits here. The other side sees the end
+    /// of the connection only when this handle is dropped, too.
     pub(super) fn handle(&self) -> Option<Arc<TcpStream>> {
-        // If there can be no second handle, the reader finds a moment later that it has to end.
+        // Without a second handle, the reader notices a moment later that it has to end.
         self.outgoing.socket().try_clone().ok().map(Arc::new)
     }
 
-    /// Returns the task for which it was made.
+    /// Returns the task of this connection.
     pub(super) fn task(&self) -> &'t Task {
         self.task
     }
@@ -221,13 +222,13 @@ impl<'t> Connection<'t> {
         self.send(&ack)
     }
 
-    /// Ends it.
+    /// Closes the connection.
     pub(super) fn close(self) {
         self.engine.replication.role.keep_socket(self.task, None);
     }
 }
 
-/// `repl-timeout`
+/// Returns the value of `repl-timeout`.
 fn timeout(engine: &Engine) -> Duration {
     Duration::from_secs(engine.config.number(Opt::ReplTimeout) as u64)
 }

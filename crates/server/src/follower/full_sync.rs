@@ -1,8 +1,8 @@
-//! All data of a primary, in place of the present data: through a file that is written as the bytes arrive, or directly
-//! (`loader`).
+//! A full sync: it replaces the present data with the primary's data. The dump is either written to a file and then loaded,
+//! or loaded as it arrives (`loader`).
 //!
-//! The present data stays until the new data is complete. The file then becomes the server's snapshot; an incomplete file is
-//! removed.
+//! With a file, the present data stays until the dump is complete. The file then becomes the server's snapshot; an incomplete
+//! file is removed.
 
 use std::io::{self, IoSlice};
 use std::panic::resume_unwind;
@@ -25,7 +25,7 @@ use crate::host::log;
 use crate::host::threads;
 use crate::loading::replacing::{self, Arrival};
 
-/// A dump that is coming.
+/// A dump that is arriving.
 pub(super) struct Arriving {
     engine: Arc<Engine>,
     id: Id,
@@ -40,7 +40,7 @@ enum Target {
     Loader(Loader),
 }
 
-/// A file that is not loaded yet.
+/// The file of a dump that is not loaded yet.
 struct Unloaded {
     engine: Arc<Engine>,
     path: PathBuf,
@@ -53,10 +53,10 @@ impl Arriving {
         Self { engine: Arc::clone(engine), id, offset, target: None, transfer: Transfer::default() }
     }
 
-    /// Begins the dump; the primary has stated its size, if it knows that.
+    /// Begins the dump. `size` is its size, if the primary has stated it.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the operating system.
     pub(super) fn begin(&mut self, size: Size, connection: &Connection<'_>) -> Result<(), End> {
         let engine = &self.engine;
         let (is_straight, is_beside) = self.way();
@@ -87,8 +87,8 @@ impl Arriving {
         Ok(())
     }
 
-    /// Returns whether the dump is loaded as it arrives, and whether the present data can be read during that: if it is an
-    /// older state of the same data.
+    /// Returns whether the dump is loaded as it arrives, and whether the present data can be read during the load. It can if
+    /// it is an older state of the same data.
     fn way(&self) -> (bool, bool) {
         let engine = &self.engine;
         match DisklessLoad::at(engine.config.number(Opt::ReplDisklessLoad)) {
@@ -103,7 +103,7 @@ impl Arriving {
     /// Takes a part of the dump.
     ///
     /// # Errors
-    /// Those of the system, or the fault in the dump.
+    /// Errors of the operating system, or a fault in the dump.
     pub(super) fn take(&mut self, part: &[u8], connection: &mut Connection<'_>) -> Result<(), End> {
         match &mut self.target {
             Some(Target::File(unloaded)) => {
@@ -118,10 +118,10 @@ impl Arriving {
         Ok(())
     }
 
-    /// Puts the complete dump in place of the present data. Returns the replay that goes on with the stream behind it.
+    /// Replaces the present data with the complete dump. Returns the replay for the stream that follows the dump.
     ///
     /// # Errors
-    /// The dump is not valid, and everything is as it was.
+    /// The dump is not valid; the present data is unchanged.
     pub(super) fn finish(self, connection: &mut Connection<'_>) -> Result<Replay, End> {
         let Self { engine, id, offset, target, .. } = self;
         let database = match target {
@@ -154,7 +154,8 @@ impl Unloaded {
                 let _over = over;
                 load()
             };
-            // If the system refuses the thread the dump is loaded here, and the primary gets no signs of life during that.
+            // If the system refuses a thread, the dump is loaded on this thread, and the primary gets no signs of life during
+            // the load.
             let Ok(loading) = threads::start_within(scope, "load", beside) else { return load() };
             let mut sent = Ok(());
             while is_over.recv_timeout(SIGN_OF_LIFE_EVERY) == Err(RecvTimeoutError::Timeout) {
@@ -168,7 +169,7 @@ impl Unloaded {
 
 impl Drop for Unloaded {
     fn drop(&mut self) {
-        // If it was loaded it has another name by now.
+        // A loaded file has been renamed, so this removes only a file that was not loaded.
         _ = self.engine.persistence.disk.remove(&self.path);
     }
 }

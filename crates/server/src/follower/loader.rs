@@ -1,8 +1,8 @@
 //! A dump that is loaded as it arrives, without a file.
 //!
 //! The thread of the link writes the received bytes into one end of a pair of sockets, and another thread loads from the
-//! other end. Only the system's buffer between them is held. The loaded data counts only when the link has declared it
-//! complete.
+//! other end. Only the system's buffer between them holds bytes. The loaded data counts only after the link has declared the
+//! dump complete.
 
 use std::io::{self, ErrorKind, Write};
 use std::net::Shutdown;
@@ -30,30 +30,30 @@ const WAIT: Duration = Duration::from_millis(100);
 pub(super) struct Loader {
     socket: UnixStream,
     is_whole: Arc<AtomicBool>,
-    /// Ends when the thread does.
+    /// The channel that is closed when the loading thread ends.
     is_over: Receiver<()>,
     thread: Option<JoinHandle<Result<u32, String>>>,
 }
 
-/// The dump to load, and the way to load it.
+/// The parameters of a load.
 pub(super) struct Order {
     /// The id of the stream.
     pub id: Id,
-    /// The offset up to which the dump has the stream.
+    /// The offset in the stream up to which the dump contains the changes.
     pub offset: u64,
     /// The bytes of the dump; 0 if that is unknown.
     pub bytes: u64,
-    /// The task for which it is loaded.
+    /// The task that loads the dump.
     pub task: Task,
     /// The present data can be read during the load.
     pub is_beside: bool,
 }
 
 impl Loader {
-    /// Begins to load.
+    /// Starts the loading thread.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the operating system.
     pub(super) fn start(engine: &Arc<Engine>, order: Order) -> io::Result<Self> {
         let (socket, source) = UnixStream::pair()?;
         socket.set_write_timeout(Some(WAIT))?;
@@ -68,7 +68,7 @@ impl Loader {
         Ok(Self { socket, is_whole, is_over, thread: Some(thread) })
     }
 
-    /// Passes on a part of the dump, as soon as the loading thread takes it.
+    /// Passes a part of the dump to the loading thread. Waits until that thread has room for it.
     ///
     /// # Errors
     /// The dump is not valid, the connection is broken, or the task has been replaced.
@@ -82,7 +82,7 @@ impl Loader {
                 {
                     connection.stay()?;
                 }
-                // It reads no more, and says why.
+                // The loading thread has ended; its result has the reason.
                 Ok(_) | Err(_) => {
                     return Err(self.join().err().unwrap_or_else(|| unusable("it goes on behind its end")));
                 }
@@ -91,10 +91,10 @@ impl Loader {
         Ok(())
     }
 
-    /// The dump is whole: waits until it is loaded. Gives the database that is selected in the stream behind it.
+    /// Declares the dump complete, and waits until it is loaded. Returns the selected database of the stream that follows.
     ///
     /// # Errors
-    /// The dump is not good, or the connection is broken; in the second case it may be loaded all the same.
+    /// The dump is not valid, or the connection is broken. If the connection is broken, the dump may have been loaded.
     pub(super) fn finish(mut self, connection: &mut Connection<'_>) -> Result<u32, End> {
         self.is_whole.store(true, Ordering::Release);
         self.close();
@@ -112,17 +112,17 @@ impl Loader {
 
     /// Closes the sending end: no more bytes follow.
     fn close(&self) {
-        // An error means that the other end is closed already, which is no fault.
+        // An error means that the other end is already closed, which is not a fault.
         _ = self.socket.shutdown(Shutdown::Write);
     }
 }
 
 impl Drop for Loader {
-    /// Ends an incomplete dump: the thread restores the data.
+    /// Ends an incomplete dump: the loading thread restores the earlier data.
     fn drop(&mut self) {
         self.close();
         if let Some(thread) = self.thread.take() {
-            // A panic has been told of, and ends the process or the engine.
+            // A panic of that thread has been reported already, and ends the process or the engine.
             _ = thread.join();
         }
     }
@@ -132,13 +132,13 @@ fn unusable(why: &str) -> End {
     LinkError::foreign(format!("its dump cannot be loaded: {why}")).into()
 }
 
-/// The life of the thread.
+/// Loads a dump from its end of the pair of sockets: the body of the loading thread.
 fn load(engine: &Arc<Engine>, source: UnixStream, order: &Order, is_whole: &AtomicBool) -> Result<u32, String> {
     let mut rest = source.try_clone().map_err(|error| error.to_string())?;
     let &Order { id, offset, bytes, ref task, is_beside } = order;
     let arrival = Arrival { id, offset, bytes, task };
     let is_whole = || {
-        // The link's thread declares the dump complete before this ends.
+        // Read up to the end of the input: the link's thread sets `is_whole` before it closes its end.
         io::copy(&mut rest, &mut io::sink()).map_err(|error| error.to_string())?;
         if is_whole.load(Ordering::Acquire) { Ok(()) } else { Err("it does not come whole".to_owned()) }
     };

@@ -1,8 +1,8 @@
-//! Following a primary: the thread of a replica.
+//! The thread of a replica, which follows a primary.
 //!
-//! It connects, introduces this server (`link`), does a full sync if it must (`full_sync`), and applies
-//! the primary's journal as it arrives (`execute/replay`). It sends its offset once a second and whenever it is asked. If the
-//! connection ends it makes another and goes on from its offset. Every fault is logged and followed by a retry, at once or
+//! It connects, introduces this server (`link`), does a full sync if that is necessary (`full_sync`), and applies the
+//! primary's journal as it arrives (`execute/replay`). It sends its offset once a second, and on request. If the connection
+//! ends, the thread connects again and continues from its offset. Every fault is logged and followed by a retry, at once or
 //! after a pause (`pause`). The thread ends when there is no primary to follow any more.
 
 mod connection;
@@ -36,15 +36,16 @@ use full_sync::Arriving;
 use link::{Event, Introduction, Link, LinkError};
 use pause::Reached;
 
-/// The version of Valkey for which dumps can be loaded: a Valkey asks for it, and other servers do not know the question.
+/// This server can load the dumps of this version of Valkey. A primary that is a Valkey expects this statement; other servers
+/// do not know it.
 const LOADS_LIKE: &str = "9.0.0";
 /// The interval of a replica's acknowledgements.
 const ACK_EVERY: Duration = Duration::from_secs(1);
 
-/// The longest wait of a server that ends for the thread that follows its primary.
+/// The longest time for which an ending server waits for the thread that follows its primary.
 const LINK_END_MAX: Duration = Duration::from_secs(5);
 
-/// Lets this engine follow a primary when it is told to.
+/// Registers the function that starts the thread when this engine is told to follow a primary.
 pub(crate) fn offer(engine: &Arc<Engine>) {
     let own = Arc::downgrade(engine);
     engine.replication.role.set_starter(move || {
@@ -57,16 +58,16 @@ pub(crate) fn offer(engine: &Arc<Engine>) {
     });
 }
 
-/// Stops following, without becoming a primary: the engine ends. A dump that is being loaded is given up. If an embedded
-/// engine has been told to follow, the program calls this before it drops the engine: the thread of the link has a handle
-/// of it.
+/// Stops following without becoming a primary, because the engine ends. A dump that is being loaded is given up. If an
+/// embedded engine has been told to follow a primary, the program calls this before it drops the engine, because the thread
+/// of the link has a handle of the engine.
 pub fn end(engine: &Engine) {
     engine.persistence.loading.give_up();
     engine.replication.role.end();
     engine.replication.role.wait_until_ended(LINK_END_MAX);
 }
 
-/// Notes that there is no thread any more, if the thread panics.
+/// A guard that notes in the role that the thread has failed, if the thread panics.
 struct Watched<'r>(&'r Role);
 
 impl Drop for Watched<'_> {
@@ -77,10 +78,10 @@ impl Drop for Watched<'_> {
     }
 }
 
-/// The life of the thread.
+/// Follows primaries until there is none to follow: the body of the thread.
 ///
 /// # Errors
-/// Why the server is to end.
+/// The reason for which the server has to end.
 fn follow(engine: &Arc<Engine>) -> Result<(), String> {
     let role = &engine.replication.role;
     let mut follower =
@@ -114,18 +115,18 @@ fn follow(engine: &Arc<Engine>) -> Result<(), String> {
 /// The state of a replica's thread.
 struct Follower {
     engine: Arc<Engine>,
-    /// The replay of the primary's journal, if all data before it is there: it goes on at the journal's end.
+    /// The replay of the primary's journal, if all data before it is present. It continues at the end of the journal.
     copying: Option<Replay>,
     /// See [`Task::leads`].
     leads: u64,
-    /// The time since when a dump arrives, or arrived on the connection before.
+    /// The start of the arrival of a dump, on this connection or the last one.
     dump_since: Option<Instant>,
-    /// The time since when the stream arrives, or arrived on the connection before.
+    /// The start of the arrival of the stream, on this connection or the last one.
     streams_since: Option<Instant>,
 }
 
 impl Follower {
-    /// Follows a primary until that ends.
+    /// Follows the primary of a task until the connection or the task ends.
     fn serve(&mut self, task: &Task) -> End {
         let engine = Arc::clone(&self.engine);
         (self.dump_since, self.streams_since) = (None, None);
@@ -133,8 +134,8 @@ impl Follower {
             self.copying = None;
         }
         if self.copying.is_none() && task.may_continue {
-            // A primary that goes on with this server's own journal selects a database first, and a loaded journal states
-            // which one is selected.
+            // A primary that continues this server's own journal sends a SELECT first. After a load, the journal's position
+            // states the selected database.
             let (_, database) = engine.journal.position();
             self.copying = Some(Replay::copy(&engine, database));
         }
@@ -151,7 +152,7 @@ impl Follower {
         }
     }
 
-    /// Returns the progress of the connection that has just ended.
+    /// Returns the progress that the ended connection had made.
     fn reached(&self) -> Reached {
         match (self.streams_since, self.dump_since) {
             (Some(since), _) => Reached::Stream(since.elapsed()),
@@ -160,7 +161,7 @@ impl Follower {
         }
     }
 
-    /// Does the handshake, up to the beginning of the stream. Returns the bytes of the stream that have arrived already.
+    /// Does the handshake, up to the beginning of the stream. Returns the bytes of the stream that have already arrived.
     fn greet(&mut self, connection: &mut Connection<'_>) -> Result<Vec<u8>, End> {
         connection.set_state(LinkState::Handshake)?;
         let mut out = Vec::new();
@@ -186,7 +187,7 @@ impl Follower {
         Ok(bytes)
     }
 
-    /// Returns the properties of this server, and the data that it has.
+    /// Returns the introduction: the properties of this server, and the data that it has.
     fn introduction(&self) -> Introduction {
         let engine = &self.engine;
         let config = &engine.config;
@@ -237,7 +238,7 @@ impl Follower {
             }
             (Event::DumpEnds, Some(_)) => {
                 if let Some(arrived) = arriving.take() {
-                    // The present data is about to be replaced.
+                    // Drop the old replay: the present data is about to be replaced.
                     self.copying = None;
                     self.copying = Some(arrived.finish(connection)?);
                 }
@@ -247,8 +248,9 @@ impl Follower {
         Ok(())
     }
 
-    /// Goes on at this server's offset, in a stream that has this id from here on. If the role has changed in the meantime,
-    /// that id does not belong to this server's stream: this would be a primary under the id of another's.
+    /// Continues at this server's offset, in a stream that has this id from here on. Does nothing but return
+    /// [`End::Replaced`] if the role has changed in the meantime: otherwise this server might become a primary under the id
+    /// of another server's stream.
     fn go_on_as(&mut self, id: Option<Id>, task: &Task) -> Result<(), End> {
         let engine = Arc::clone(&self.engine);
         let batch_buffer = BatchBuffer::default();
@@ -280,10 +282,10 @@ impl Follower {
         while let Some(copying) = &mut self.copying {
             let used = match copying.apply(&bytes, Instant::now()) {
                 Ok(used) => used,
-                // The server's new primary may go on behind the applied bytes.
+                // A new primary of this server may continue after the applied bytes.
                 Err(refused) if refused.is_replaced => return Err(End::Replaced),
                 Err(refused) => {
-                    // The bytes behind it are of no use, and the data before it may be the reason.
+                    // The following bytes are useless, and the present data may be the reason for the refusal.
                     self.copying = None;
                     if engine.config.propagation_errors().ends_replica(engine.config.flag(Opt::ReplicaReadOnly)) {
                         return Err(End::Fatal(format!("has met what its primary should not have sent: {refused}")));
@@ -294,14 +296,15 @@ impl Follower {
                 }
             };
             bytes.drain(..used);
-            // Requests behind a MULTI with an EXEC that has not arrived, or is held, are not applied either.
+            // The count also has queued requests: those after a MULTI with an EXEC that has not arrived or is held.
             let queued = copying.offset().saturating_sub(engine.journal.end());
             engine.replication.role.note_ahead(queued + bytes.len() as u64);
             if copying.take_asked() {
                 unsynced = engine.persistence.known_synced_offset(&engine).map(|_| engine.journal.end());
                 acked = None;
             }
-            // A client that asks may be waiting for the fsync, and is answered after it.
+            // A client of the primary may be waiting for the fsync (WAITAOF). The acknowledgement is sent again after the
+            // fsync.
             let is_synced = unsynced.is_some_and(|asked| {
                 engine.persistence.known_synced_offset(&engine).is_none_or(|synced| synced >= asked)
             });
@@ -320,18 +323,18 @@ impl Follower {
     }
 }
 
-/// The link as CLIENT LIST shows it while the stream arrives.
+/// The entry of the link in CLIENT LIST, while the stream arrives.
 struct Listed<'e> {
     engine: &'e Engine,
     client: Arc<ClientInfo>,
-    /// The socket that the client's mailbox shuts. The replay keeps the client beyond the connection, and must not keep the
-    /// socket.
+    /// The socket that the client's mailbox shuts down. The replay keeps the client after the end of the connection, so the
+    /// client must not own the socket.
     _socket: Option<Arc<TcpStream>>,
 }
 
 impl<'e> Listed<'e> {
     fn enter(engine: &'e Engine, connection: &Connection<'_>) -> Self {
-        // A letter can only say that the link is to end, which is so at once, as in Redis.
+        // The only letter to this client is the order to end the link. It takes effect at once, as in Redis.
         let socket = connection.handle();
         let shut = socket.as_ref().map(Arc::downgrade).unwrap_or_default();
         let mailbox = Arc::new(Mailbox::new(move || {

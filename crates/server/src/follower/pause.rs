@@ -1,11 +1,16 @@
 //! The pause of a replica before it retries its primary.
 //!
-//! A primary that was there a moment ago is retried at once. One that cannot be reached, or cannot serve now, is retried
-//! every second: it may be back, or it is being replaced. One that refuses, by its reply or by closing the connection
-//! before it has sent anything, is retried after a pause that doubles up to a minute: each attempt may cost it a
-//! snapshot. A connection that was cut within the snapshot says nothing against the primary. It is retried after as long
-//! as the snapshot had been arriving, a tenth of a second at least and a minute at most. So a primary with a replica that
-//! never gets to the end is busy with it for half of its time.
+//! | the attempt | the pause |
+//! | --- | --- |
+//! | the stream arrived for a second or more, without an error in it | none |
+//! | the stream arrived for a minute or more, with an error in it | a second |
+//! | the stream arrived for less than a second | a second |
+//! | the primary cannot be reached, or cannot serve now | a second: it may be back soon, or is being replaced |
+//! | the primary refuses, by its reply or by closing the connection before it has sent anything, or sends data that cannot be used | doubles up to a minute: each attempt may cost the primary a snapshot |
+//! | the connection ended within the snapshot | as long as the snapshot had been arriving, from a tenth of a second to a minute |
+//!
+//! The end of a connection within the snapshot is no refusal. With this pause, a primary with a replica that never receives a
+//! complete snapshot spends half of its time on it.
 
 use std::time::Duration;
 
@@ -13,23 +18,23 @@ use crate::follower::link::Fault;
 
 /// The shortest pause.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The shortest pause behind a snapshot that was cut.
+/// The shortest pause after an incomplete snapshot.
 const PAUSE_OF_DUMP: Duration = Duration::from_millis(100);
-/// The longest.
+/// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// The progress of an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reached {
-    /// Neither of the others.
+    /// Neither a dump nor the stream.
     Nothing,
-    /// The dump came for so long.
+    /// The dump, and the time for which it had been arriving.
     Dump(Duration),
-    /// The stream came for so long.
+    /// The stream, and the time for which it had been arriving.
     Stream(Duration),
 }
 
-/// The pause behind an attempt that has ended so, when the one before it was `last`.
+/// Returns the pause after an attempt with this fault and progress. `last` is the pause before the attempt.
 pub(super) fn next(last: Duration, fault: Fault, reached: Reached) -> Duration {
     let longer = (last * 2).clamp(PAUSE, PAUSE_MAX);
     match (fault, reached) {
@@ -57,8 +62,8 @@ mod tests {
         };
         grows(Fault::Foreign, Reached::Nothing);
         grows(Fault::Closed, Reached::Nothing);
-        // A primary that sends an invalid dump costs as much, and so does one that sends all data and then a command that
-        // cannot be applied.
+        // An invalid dump costs the primary as much as a refused attempt. So does a complete dump with a command after it
+        // that cannot be applied.
         grows(Fault::Foreign, Reached::Dump(PAUSE_MAX));
         grows(Fault::Foreign, Reached::Stream(PAUSE));
         assert_eq!(next(Duration::from_secs(8), Fault::Foreign, Reached::Stream(PAUSE_MAX)), PAUSE);

@@ -1,4 +1,4 @@
-//! A link with a role that changes while its primary's reply is in flight.
+//! Tests of a link: the role changes while the primary's reply is in flight.
 
 use std::cell::RefCell;
 use std::os::fd::OwnedFd;
@@ -20,7 +20,7 @@ fn sent(primary: &OwnedFd) -> String {
     String::from_utf8_lossy(&buffer[..count]).into_owned()
 }
 
-/// Lets a link go on, and answers its requests, until it asks to continue the stream.
+/// Runs a link and answers its requests until it asks to continue the stream.
 fn greet(link: &mut Simulated, primary: &OwnedFd) {
     loop {
         let asked = sent(primary);

@@ -11,16 +11,16 @@ use super::network::{CLIENTS, Network};
 use super::node::ORDER;
 use crate::host::dice::Dice;
 
-/// Requests that wait for their replies at most.
+/// The maximum number of requests that wait for their replies.
 const WAITING_MAX: usize = 5;
 
-/// Keys that hold the number of the last transaction that has changed them.
+/// The number of keys that transactions write. Each key has the number of the last transaction that has changed it.
 pub const KEYS: u64 = 5;
 
-/// The request that a reply will answer.
+/// The request that a later reply answers.
 #[derive(Debug, Clone)]
 enum Asked {
-    /// A request with a reply that does not matter.
+    /// A request with a reply that is not used.
     Anything,
     /// A write with this number.
     Write(u64),
@@ -30,16 +30,16 @@ enum Asked {
     Disks,
 }
 
-/// A message to a client: the writes that it is about, and its content.
+/// A message to a client: writes, and the acknowledgement for them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heard {
-    /// The writes.
+    /// The numbers of the writes.
     pub writes: Vec<u64>,
     /// True for the reply to the write itself.
     pub is_answer: bool,
-    /// The disk of the primary has them.
+    /// The primary's disk has the writes.
     pub on_disk: bool,
-    /// The number of replicas that have them.
+    /// The number of replicas that have the writes.
     pub replicas: usize,
 }
 
@@ -179,8 +179,9 @@ impl Client {
         }
     }
 
-    /// Reads the primary's message about its journal: the offset up to which replies have shown it, the offset up to which
-    /// its disk has it, and the offsets up to which so many replicas have it.
+    /// Reads the primary's message about its journal. It has the offset up to which replies have shown the journal, the
+    /// offset up to which the primary's disk has it, and for each number of replicas the offset up to which that many
+    /// replicas have it.
     fn understand_message(&mut self, mut items: Items<'_>) -> Vec<Heard> {
         let mut next = || items.next().expect("it has five parts").expect("it is well formed");
         let (Frame::Bulk(b"journal"), Frame::Integer(shown), synced, Frame::Array(applied)) =
@@ -200,7 +201,7 @@ impl Client {
         self.covered.iter().map(heard).collect()
     }
 
-    /// Lets go of its connection.
+    /// Closes the connection of the client.
     pub fn leave(&mut self) {
         *self = Self::default();
     }

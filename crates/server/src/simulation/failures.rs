@@ -1,4 +1,4 @@
-//! The failures of the simulation's servers: deaths, power cuts, ends, changes of roles; and the repair of all of them.
+//! The failures of the simulation's servers: deaths, power cuts, ends, and changes of roles. Also their repair.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,7 +10,7 @@ use crate::host::log;
 /// The possible failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failure {
-    /// The primary dies, by itself or with its power, and comes back as the primary.
+    /// The primary dies or loses its power, and starts again as the primary.
     LosesPrimary,
     /// A replica dies.
     LosesReplica,
@@ -20,17 +20,17 @@ pub enum Failure {
     Ends,
     /// The primary ends.
     EndsPrimary,
-    /// FAILOVER.
+    /// The primary hands its role over (FAILOVER).
     HandsOver,
-    /// A replica follows another server: chains come and go.
+    /// A replica follows another server, so chains of replicas come and go.
     FollowsAnother,
     /// A snapshot is written, or the AOF rewritten.
     Writes,
-    /// A replica is told to apply nothing for a while.
+    /// A replica applies nothing for a while.
     PausesReplica,
 }
 
-/// The failures of any server.
+/// The failures for worlds in which any server may fail.
 pub const ANY: &[Failure] = &[
     Failure::LosesPrimary,
     Failure::LosesReplica,
@@ -43,7 +43,7 @@ pub const ANY: &[Failure] = &[
     Failure::PausesReplica,
 ];
 
-/// The failures that end the time of a primary that becomes the primary again.
+/// The failures for worlds in which only the primary fails, and becomes the primary again.
 pub const OF_PRIMARY: &[Failure] = &[Failure::LosesPrimary, Failure::LosesPrimary, Failure::EndsPrimary];
 
 impl World {
@@ -103,7 +103,7 @@ impl World {
         Ok(())
     }
 
-    /// Returns whether all servers run with their data, and none hands its role over.
+    /// Returns whether all servers run and have loaded their data, and none is handing its role over.
     fn is_calm(&self) -> bool {
         let is_up = |number: usize| self.stages[number] == Stage::Up && self.nodes[number].loaded().is_some();
         !self.is_handing_over && self.lost.is_none() && (0..self.nodes.len()).all(is_up)
@@ -121,9 +121,11 @@ impl World {
         others.into_iter().filter(|(_, order)| self.order.starts_with(order)).collect()
     }
 
-    /// Kills the primary, which then starts as the primary again. Others may have writes that it loses if they do not have
-    /// them from this server: until its AOF has all writes that it had when it became the primary, it has sent none of those.
-    /// Those writes were acknowledged by the primary before, or by a replica that had applied them and has failed now.
+    /// Kills the primary, which then starts as the primary again.
+    ///
+    /// The other servers may have writes that the primary loses, but none that they got from this primary. Until the
+    /// primary's AOF has all writes that it had when it became the primary, it has sent none of them. Those writes were
+    /// acknowledged by the primary before it, or by a replica that had applied them and has failed now.
     fn lose_primary(&mut self, is_power: bool) -> Result<(), String> {
         let mut had = self.following();
         if is_power && !self.is_always {
@@ -145,8 +147,8 @@ impl World {
         Ok(())
     }
 
-    /// Kills the primary, and puts a server in its place that has all writes that some replica must have: the one with the
-    /// highest offset, or another. Replicas that are ahead of that one do not get a partial sync.
+    /// Kills the primary, and makes another server the primary. That server has all writes that some replica must have: it is
+    /// the one with the highest offset, or another. Replicas ahead of it do not get a partial sync.
     fn replace_primary(&mut self, is_power: bool) -> Result<(), String> {
         let (old, mut others) = (self.primary, self.others());
         if others.is_empty() {
@@ -177,7 +179,7 @@ impl World {
         self.check()
     }
 
-    /// Makes another server the primary, with the data that it has.
+    /// Notes the data with which the present primary has become the primary.
     fn inherit(&mut self) {
         self.order = self.order_at(self.primary).unwrap_or_default();
         let offset = self.nodes[self.primary].engine().map_or(0, |engine| engine.journal.end());
@@ -192,7 +194,7 @@ impl World {
         Ok(())
     }
 
-    /// Sees whether a role has been handed over, or is not any more.
+    /// Checks whether a handover has ended, and notes the new primary if it has succeeded.
     pub(super) fn note_handed_over(&mut self) -> Result<(), String> {
         let old = self.primary;
         let Some(engine) = self.nodes[old].loaded().filter(|_| self.is_handing_over) else { return Ok(()) };
@@ -215,8 +217,8 @@ impl World {
         Ok(())
     }
 
-    /// Makes each server the primary in its turn while all have the complete stream, as an operator does it: the new one
-    /// first, the others when some time has passed. Returns how many full syncs that took.
+    /// Makes each server the primary in turn, while all have the complete stream. As an operator would, it first promotes the
+    /// new primary, and some time later makes the others follow it. Returns the number of full syncs that this took.
     ///
     /// # Errors
     /// The condition that does not hold.
@@ -225,7 +227,8 @@ impl World {
         let before = self.full_syncs();
         for _ in 0..self.nodes.len() {
             let (old, next) = (self.primary, (self.primary + 1) % self.nodes.len());
-            // A server that gets a sign of life from the old primary amid the change would be ahead of the new one.
+            // Prevent signs of life during the change: a server that got one from the old primary would be ahead of the new
+            // primary.
             self.ask(old, &["CONFIG", "SET", "repl-ping-replica-period", "3600"]);
             self.calm_down()?;
             self.ask(next, &["REPLICAOF", "NO", "ONE"]);
@@ -236,7 +239,7 @@ impl World {
             (0..self.nodes.len()).filter(|&number| number != next).for_each(|number| self.follow(number, next));
             self.ask(next, &["CONFIG", "SET", "repl-ping-replica-period", "1"]);
             self.calm_down()?;
-            // Nothing that expires: the old primary would say so amid the next change.
+            // Write only keys without a deadline: the old primary would send a deletion during the next change.
             for _ in 0..20 {
                 self.ask(next, &["INCR", "turns"]);
                 self.round(5_000)?;

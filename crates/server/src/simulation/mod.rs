@@ -28,18 +28,19 @@ use failures::{ANY, Failure, OF_PRIMARY};
 use model::Told;
 use world::{Manner, World};
 
-/// Seeds in the short form, and those of which one has to find a mistake.
+/// The number of seeds in the short form, and the number of seeds of which at least one must find a planted fault.
 const SHORT: u64 = 60;
 const FAULTY: u64 = 200;
 
-/// The worlds of one seed: two servers and cuts, three and a chain of four with everything.
+/// Returns the parameters of a seed's world. It has two servers and cuts only, or three servers or a chain of four with all
+/// failures.
 fn manner(seed: u64) -> Manner {
     let servers = [2, 3, 4, 3][(seed % 4) as usize];
     let failures = if servers == 2 { &[] } else { ANY };
     Manner { servers, steps: 2_500, cuts: true, policy: None, failures }
 }
 
-/// Runs a seed with this fault planted. Returns the numbers of messages to clients.
+/// Runs a seed with this fault planted. Returns the numbers of acknowledgements to clients.
 fn run(seed: u64, manner: Manner, fault: Option<Fault>) -> Result<Told, String> {
     planted::plant(fault);
     let run = || {
@@ -51,12 +52,12 @@ fn run(seed: u64, manner: Manner, fault: Option<Fault>) -> Result<Told, String> 
     ran.unwrap_or_else(|panic| Err(panics::message(&*panic).to_owned()))
 }
 
-/// Returns the number of seeds, and the first.
+/// Returns the number of seeds, and their range.
 fn seeds(short: u64) -> (u64, std::ops::Range<u64>) {
     let number = |name: &str| std::env::var(name).ok().map(|number| number.parse::<u64>().expect("a number"));
     let (count, first) = (number("SLEEVE_SOAK_COUNT").unwrap_or(short), number("SLEEVE_SEED").unwrap_or(0));
     if count == 1 {
-        // The servers' log lines, for a developer that looks for the reason of a failed seed.
+        // Log lines of the servers, for the analysis of a failed seed.
         _ = log::open(Path::new(""), LogLevel::Notice);
     }
     (count, first..first + count)
@@ -79,7 +80,7 @@ fn replicas_have_what_their_primary_has_and_nothing_acknowledged_is_lost() {
     assert!(count < SHORT || least > count, "what is to be tried hardly happens: {all:?}");
 }
 
-/// Returns the first seed that finds a fault, and its error.
+/// Returns the first seed that finds a fault, and the error that it reports.
 fn first_to_find(fault: Fault, policy: &'static str) -> Option<(u64, String)> {
     let manner = Manner { servers: 2, steps: 6_000, cuts: false, policy: Some(policy), failures: OF_PRIMARY };
     first_in(fault, manner, |_| true)
@@ -92,7 +93,8 @@ fn first_where_roles_change(fault: Fault) -> Option<(u64, String)> {
     first_in(fault, manner, |_| true)
 }
 
-/// The first that says such a thing. Without the mistake the same seed finds nothing.
+/// Returns the first seed that reports such an error, and the error. Checks that the same seed reports none without the
+/// fault.
 fn first_in(fault: Fault, manner: Manner, is_such: impl Fn(&str) -> bool) -> Option<(u64, String)> {
     let found = |seed| run(seed, manner, Some(fault)).err().filter(|wrong| is_such(wrong));
     let (seed, wrong) = (0..FAULTY).find_map(|seed| Some((seed, found(seed)?)))?;
@@ -145,12 +147,13 @@ fn a_replica_that_goes_on_though_it_is_ahead_is_found() {
     assert!(found.is_some());
 }
 
-/// Two servers to which nothing happens.
+/// Returns a world of two servers without failures.
 fn quiet(seed: u64) -> World {
     World::new(seed, Manner { servers: 2, steps: 0, cuts: false, policy: None, failures: &[] })
 }
 
-/// Cuts a connection behind each byte that it carries, or, in the short form, some.
+/// Repeats a scenario and cuts its connection after 1 byte, after 2 bytes, and so on, up to all that it carries. The short
+/// form does this at intervals of `short` bytes.
 fn at_every_byte(live: impl Fn(&mut World, u64) -> Result<u64, String>, short: usize) {
     let cut = |byte| {
         let mut world = quiet(byte % 8);

@@ -5,33 +5,33 @@ use std::collections::BTreeMap;
 
 use super::client::Heard;
 
-/// The level that a write has reached, as a client was told.
+/// The level that a write has reached, according to the messages to clients.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Level {
-    /// The primary's disk has it.
+    /// The primary's disk has the write.
     on_disk: bool,
-    /// The number of replicas that have it and have not failed since.
+    /// The number of replicas that have the write and have not failed since.
     replicas: usize,
 }
 
-/// The acknowledged writes that have to be there.
+/// The acknowledged writes that must not be lost.
 #[derive(Debug, Default)]
 pub struct Owed {
     writes: BTreeMap<u64, Level>,
-    /// The last write that was asked for before each loss of a replica, and each change of the primary.
+    /// The numbers of the last requested write at each loss of a replica and each change of the primary.
     losses: Vec<u64>,
-    /// The numbers of acknowledgements by level, to show that each was tried at all.
+    /// The numbers of acknowledgements by level. They show that each level has occurred.
     pub told: Told,
 }
 
 /// The numbers of acknowledgements by kind.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Told {
-    /// Writes.
+    /// The number of acknowledged writes.
     pub written: u64,
-    /// Writes that a disk has.
+    /// The number of writes that a disk has.
     pub on_disk: u64,
-    /// Writes that a replica has.
+    /// The number of writes that a replica has.
     pub replicated: u64,
 }
 
@@ -45,7 +45,7 @@ impl Told {
 }
 
 impl Owed {
-    /// A client was told; `is_synced` says that this primary answers when its disk has a write.
+    /// Notes a message to a client. `is_synced` states that this primary replies only after its disk has a write.
     pub fn hear(&mut self, heard: &Heard, is_synced: bool) {
         for number in &heard.writes {
             let is_new = !self.writes.contains_key(number);
@@ -58,7 +58,8 @@ impl Owed {
             self.told.on_disk += u64::from(!level.on_disk && heard.on_disk);
             self.told.replicated += u64::from(level.replicas == 0 && heard.replicas > 0);
             level.on_disk |= heard.on_disk || is_synced;
-            // The acknowledgement may have been sent before a loss, or before it was noticed, and count a lost replica.
+            // The acknowledgement may count lost replicas: it may have been sent before a loss, or before the primary noticed
+            // it.
             let losses = self.losses.iter().filter(|last| *last >= number).count();
             level.replicas = level.replicas.max(heard.replicas.saturating_sub(losses));
         }
@@ -67,11 +68,12 @@ impl Owed {
     /// Notes that the primary has lost the writes that its disk did not have.
     pub fn lose_power(&mut self) {
         self.writes.retain(|_, level| level.on_disk);
-        // Replicas that have more than is left are told to begin anew.
+        // Replicas that have more writes than are left do a full sync.
         self.writes.values_mut().for_each(|level| level.replicas = 0);
     }
 
-    /// The primary has lost these writes, or may have, which it had from the one before: others have answered for them.
+    /// Notes that the primary has lost these writes, or may have lost them. It had them from the primary before it, and
+    /// others have acknowledged them.
     pub fn lose_inherited(&mut self, writes: &[u64]) {
         writes.iter().for_each(|number| _ = self.writes.remove(number));
     }
@@ -82,20 +84,20 @@ impl Owed {
         self.writes.values_mut().for_each(|level| level.replicas = level.replicas.saturating_sub(1));
     }
 
-    /// The primary is lost, and a replica takes its place.
+    /// Notes that the primary is lost and a replica takes its place.
     pub fn lose_primary(&mut self) {
         self.writes.retain(|_, level| level.replicas > 0);
         self.writes.values_mut().for_each(|level| *level = Level { on_disk: false, replicas: level.replicas - 1 });
     }
 
-    /// Another has everything and takes its place, behind this write.
+    /// Notes that a replica with all writes, up to this number, has taken over the role of the primary.
     pub fn hand_over(&mut self, last: u64) {
         self.losses.push(last);
         let handed = |level: &Level| Level { on_disk: false, replicas: level.replicas.saturating_sub(1) };
         self.writes.values_mut().for_each(|level| *level = handed(level));
     }
 
-    /// The first that is not there.
+    /// Returns an error about the first promised write that is missing; none if all are present.
     pub fn missing(&self, order: &[u64]) -> Option<String> {
         let there: std::collections::BTreeSet<u64> = order.iter().copied().collect();
         let (number, level) = self.writes.iter().find(|(number, _)| !there.contains(number))?;
@@ -103,7 +105,7 @@ impl Owed {
     }
 }
 
-/// The values of the keys that transactions change, after these writes in this order.
+/// Returns the values that the keys of transactions have after these writes in this order.
 pub fn keys_after(order: &[u64], transactions: &[u64], keys: u64) -> Vec<Option<u64>> {
     let last = |key: u64| order.iter().rev().find(|number| *number % keys == key && transactions.contains(number));
     (0..keys).map(|key| last(key).copied()).collect()

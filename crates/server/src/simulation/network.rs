@@ -1,7 +1,7 @@
-//! The simulation's network: each connection is two pairs of sockets with the bytes in flight between them.
+//! The simulation's network: each connection is two pairs of sockets, with the bytes in flight between them.
 //!
-//! The servers have real sockets, which they read and write as usual. The bytes that leave one are held here and go into the
-//! other in pieces, late, or never: a connection may be cut at any byte.
+//! The servers have real sockets, which they read and write as usual. The bytes that one end sends are held here, and are
+//! delivered to the other end in pieces, late, or never. A connection may be cut at any byte.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,50 +12,50 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, 
 
 use crate::host::dice::Dice;
 
-/// Bytes that are on their way in one direction at most.
+/// The maximum number of bytes in flight in one direction.
 const ON_THE_WAY_MAX: usize = 32 << 10;
 
-/// The number that stands for a client instead of a server.
+/// The number of the clients in place of a server's number.
 pub const CLIENTS: usize = usize::MAX;
 
 /// The connections, and the servers that cannot be reached.
 #[derive(Debug, Default)]
 pub struct Network {
     links: Vec<Link>,
-    /// Connections that have been made and that no server has accepted yet.
+    /// The connections that are made but not yet accepted by a server.
     arrivals: Vec<Arrival>,
-    /// Servers that are up and can be reached, by number.
+    /// For each server, whether it is up and can be reached.
     pub reachable: Vec<bool>,
-    /// The number of connections that have been made.
+    /// The number of connections made so far.
     made: usize,
-    /// The numbers of carried bytes at which the next connections between servers are cut.
+    /// The cuts of the next connections between servers: each number is the count of carried bytes after which one is cut.
     pub cuts: VecDeque<u64>,
 }
 
 /// A connection that a server is to accept.
 #[derive(Debug)]
 pub struct Arrival {
-    /// The server.
+    /// The number of the server.
     pub to: usize,
-    /// Its end.
+    /// The server's end of the connection.
     pub socket: OwnedFd,
-    /// The address of its origin.
+    /// The address of the connecting side.
     pub address: String,
 }
 
 #[derive(Debug)]
 struct Link {
-    /// The owners of the ends: the side that connected, and the side that it connected to.
+    /// The numbers of the two sides: the side that connected, and the side that it connected to.
     between: [usize; 2],
-    /// Our ends of the pairs.
+    /// The simulation's ends of the two pairs of sockets.
     ends: [OwnedFd; 2],
-    /// The bytes that have left each end.
+    /// The bytes in flight from each side.
     flows: [VecDeque<u8>; 2],
-    /// True for an end that sends no more bytes.
+    /// For each side, whether it sends no more bytes.
     ended: [bool; 2],
-    /// After so many bytes more it is cut.
+    /// The number of bytes after which the connection is cut; none if it is not.
     left: Option<u64>,
-    /// Bytes that it has carried.
+    /// The number of bytes carried so far.
     carried: u64,
 }
 
@@ -63,7 +63,7 @@ impl Network {
     /// Makes a connection to a server, and returns the end of the connecting side.
     ///
     /// # Errors
-    /// The server is not there.
+    /// The server cannot be reached.
     pub fn connect(&mut self, from: usize, to: usize) -> io::Result<OwnedFd> {
         let is_reachable = |number: usize| number == CLIENTS || self.reachable.get(number) == Some(&true);
         if !is_reachable(from) || !is_reachable(to) || from == to {
@@ -92,12 +92,12 @@ impl Network {
         std::mem::take(&mut self.arrivals)
     }
 
-    /// Returns how many connections there are.
+    /// Returns the number of connections.
     pub fn len(&self) -> usize {
         self.links.len()
     }
 
-    /// Carries some bytes of a connection on in one direction.
+    /// Carries some bytes of a connection in one direction.
     pub fn carry(&mut self, index: usize, direction: usize, dice: &Dice) {
         let most = [1, 7, 100, 5_000, usize::MAX][dice.below(5)];
         let is_over = self.links.get_mut(index).is_some_and(|link| !link.carry(direction, most));
@@ -106,12 +106,12 @@ impl Network {
         }
     }
 
-    /// Carries all that there is.
+    /// Carries all bytes in flight.
     pub fn carry_all(&mut self) {
         self.links.retain_mut(|link| link.carry(0, usize::MAX) && link.carry(1, usize::MAX));
     }
 
-    /// Cuts a connection between servers, with any bytes in flight.
+    /// Cuts a connection between servers. Bytes in flight are lost.
     pub fn cut(&mut self, dice: &Dice) {
         let between_servers: Vec<usize> =
             (0..self.links.len()).filter(|&index| self.links[index].between[0] != CLIENTS).collect();
@@ -126,7 +126,7 @@ impl Network {
         self.arrivals.retain(|arrival| arrival.to != number);
     }
 
-    /// Bytes that the longest connection between servers has carried.
+    /// Returns the number of bytes that the busiest connection between servers has carried.
     pub fn carried(&self) -> u64 {
         let between_servers = self.links.iter().filter(|link| link.between[0] != CLIENTS);
         between_servers.map(|link| link.carried).max().unwrap_or(0)
@@ -134,7 +134,7 @@ impl Network {
 }
 
 impl Link {
-    /// Carries so many bytes on at most; whether the connection is still there.
+    /// Carries at most `most` bytes. Returns whether the connection still exists.
     fn carry(&mut self, direction: usize, most: usize) -> bool {
         let Self { ends, flows, ended, left, carried, .. } = self;
         let flow = &mut flows[direction];

@@ -1,4 +1,4 @@
-//! One server of the simulation: the real engine with its real worker, on a disk that forgets.
+//! One server of the simulation: the real engine with its real worker, on a simulated disk that can lose bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,47 +24,47 @@ use crate::messaging::mail::Mailbox;
 use crate::session::Session;
 use crate::worker::stepped::Stepped;
 
-/// The list into which every write puts its number.
+/// The list to which every write appends its number.
 pub const ORDER: &str = "order";
 
 /// A server, its disk, and the server that it is told to follow.
 pub struct Node {
     number: usize,
-    /// The disk with its files.
+    /// The server's disk with its files.
     pub disk: CrashingDisk,
-    /// Its options beside those that all have.
+    /// The server's options, in addition to those of all servers.
     options: Vec<(Opt, String)>,
     /// The server that it follows when it starts.
     pub follows: Option<usize>,
     life: Option<Life>,
-    /// The reason why it could not load its data.
+    /// The reason for which the server could not load its data.
     unloaded: Arc<Mutex<Option<String>>>,
 }
 
-/// The parts that exist while it runs.
+/// The parts that exist while the server runs.
 struct Life {
     engine: Arc<Engine>,
     worker: Stepped,
     /// True while the worker runs.
     serves: bool,
-    /// A session that looks at the data without waiting for a disk.
+    /// A session that reads the data without waiting for a disk.
     session: Session,
     scratch: Scratch,
 }
 
-/// The port of a server.
+/// Returns the port of a server.
 pub fn port(number: usize) -> u16 {
     7_000 + number as u16
 }
 
 impl Node {
-    /// A server that does not run.
+    /// Makes a server that does not run yet.
     pub fn new(number: usize, options: Vec<(Opt, String)>) -> Self {
         let disk = CrashingDisk::new(Plan::default());
         Self { number, disk, options, follows: None, life: None, unloaded: Arc::default() }
     }
 
-    /// Starts it; it loads its data in a task of its own.
+    /// Starts the server, which loads its data in a separate task.
     pub fn start(&mut self, seed: u64, now: Instant) {
         let config = Config::default();
         let all = [(Opt::Appendonly, "yes"), (Opt::EnableDebugCommand, "yes"), (Opt::ReplDisklessSyncDelay, "0")];
@@ -92,59 +92,60 @@ impl Node {
         self.life = Some(Life { engine, worker, serves: true, session, scratch });
     }
 
-    /// The engine, while it runs.
+    /// Returns the engine if the server runs.
     pub fn engine(&self) -> Option<&Arc<Engine>> {
         self.life.as_ref().map(|life| &life.engine)
     }
 
-    /// The engine, while it runs and its data is there.
+    /// Returns the engine if the server runs and has loaded its data.
     pub fn loaded(&self) -> Option<&Arc<Engine>> {
         let life = self.life.as_ref().filter(|life| life.serves)?;
         let is_loading = life.engine.lifecycle.readiness.has(Hindrance::Loading);
         Some(&life.engine).filter(|_| !is_loading && !self.disk.is_cut())
     }
 
-    /// The worker, while it serves.
+    /// Returns the worker if it runs.
     pub fn worker(&mut self) -> Option<&mut Stepped> {
         self.life.as_mut().filter(|life| life.serves).map(|life| &mut life.worker)
     }
 
-    /// Runs the worker's pending work. Returns whether the worker has ended with this.
+    /// Runs the worker's pending work. Returns whether the worker has ended.
     pub fn step(&mut self) -> bool {
         let Some(life) = self.life.as_mut().filter(|life| life.serves) else { return false };
         life.serves = life.worker.step();
         !life.serves
     }
 
-    /// Returns its fault, if there is one.
+    /// Returns the fault of the server: its data cannot be loaded, or the engine has failed. None if the power was cut.
     pub fn fault(&self) -> Option<String> {
         let unloaded = self.unloaded.lock().clone().map(|why| format!("it cannot load: {why}"));
         let failed = self.engine().and_then(|engine| engine.failure()).map(|why| format!("it has failed: {why}"));
         unloaded.or(failed).filter(|_| !self.disk.is_cut()).map(|why| format!("n{}: {why}", self.number))
     }
 
-    /// Tells it to end as SIGTERM does. Returns false if it goes on, because its AOF has no base yet.
+    /// Tells the server to end, as SIGTERM does. Returns false if it continues, because its AOF has no base yet.
     pub fn shut_down(&self) -> bool {
         let Some(engine) = self.engine().filter(|engine| shutdown::may_end(engine, false)) else { return false };
         shutdown::begin(engine, Shutdown { final_snapshot: FinalSnapshot::NoSave, force: false, now: false }, None);
         true
     }
 
-    /// Ends the activities that go on without the worker, in a task.
+    /// Starts a task that ends the activities outside the worker.
     pub fn end_rest(&self) {
         if let Some(engine) = self.engine().cloned() {
             simulated::start("end", move || boot::end_rest(&engine));
         }
     }
 
-    /// Forgets all of its memory. The disk that `left` makes of its disk is there at the next start.
+    /// Drops the server's memory. `left` returns the state of the disk for the next start.
     pub fn forget(&mut self, left: impl FnOnce(&CrashingDisk) -> CrashingDisk) {
         self.life = None;
         *self.unloaded.lock() = None;
         self.disk = left(&self.disk);
     }
 
-    /// Runs a command at once, without waiting for the changes that its reply shows; none if the server does not answer now.
+    /// Runs a command at once, and returns its reply; none if the server does not answer now. The reply does not wait until
+    /// the disk has the changes that it shows.
     pub fn ask(&mut self, now: Instant, words: &[&str]) -> Option<Vec<u8>> {
         let life = self.life.as_mut().filter(|life| life.serves)?;
         let mut request = format!("*{}\r\n", words.len());
@@ -157,7 +158,7 @@ impl Node {
         Some(reply).filter(|reply| !reply.is_empty())
     }
 
-    /// The numbers of the writes in its data, in their order; none while it does not tell.
+    /// Returns the numbers of the writes in the server's data, in their order; none if the server does not answer now.
     pub fn order(&mut self, now: Instant) -> Option<Vec<u64>> {
         self.loaded()?;
         let reply = self.ask(now, &["LRANGE", ORDER, "0", "-1"])?;
@@ -169,7 +170,7 @@ impl Node {
         items.flatten().map(number).collect()
     }
 
-    /// The digest of its data; none while it does not tell.
+    /// Returns the digest of the server's data; none if the server does not answer now.
     pub fn digest(&mut self, now: Instant) -> Option<Vec<u8>> {
         self.loaded()?;
         self.ask(now, &["DEBUG", "DIGEST"])

@@ -1,4 +1,4 @@
-//! The simulation's world: servers, clients and the network between them, moved on by chance one small step at a time.
+//! The simulation's world: servers, clients and the network between them. It advances in small random steps.
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
@@ -15,21 +15,21 @@ use crate::host::dice::Dice;
 use crate::host::log;
 use crate::host::simulated::{On, Task};
 
-/// The number of rounds in which the tasks of a dead server have to end.
+/// The maximum number of rounds that the tasks of a dead server take to end.
 const ROUNDS_MAX: usize = 20_000;
 
-/// The beginning of a world, and the events in it.
+/// The parameters of a world.
 #[derive(Clone, Copy)]
 pub struct Manner {
-    /// The number of servers; the first is the primary, and the fourth follows the third.
+    /// The number of servers. The first is the primary, and the fourth follows the third.
     pub servers: usize,
-    /// Steps until all is left alone.
+    /// The number of steps before the world is left alone.
     pub steps: usize,
-    /// True if connections are cut.
+    /// Connections are cut.
     pub cuts: bool,
-    /// The fsync policy of AOFs; none for any policy.
+    /// The fsync policy of the AOFs; none for a random one.
     pub policy: Option<&'static str>,
-    /// The failures of servers.
+    /// The failures of servers that may occur.
     pub failures: &'static [Failure],
 }
 
@@ -39,25 +39,26 @@ pub(super) enum Stage {
     Up,
     /// The server was told to end.
     Ending,
-    /// Its worker has ended, and the rest is ending.
+    /// The worker has ended, and the other activities are ending.
     Leaving,
     Down,
 }
 
-/// The writes that a server had when it became the primary. Others have them from the primary before, or from themselves, and
-/// they may be on their disks while they are not on this server's. This server has not sent them, and is responsible for them
-/// once its own AOF has them.
+/// The writes that a server had when it became the primary.
+///
+/// Other servers have them from the primary before it, or from their own time as the primary, and may have them on disk
+/// before this server does. This server sends them only after its own AOF has them, and is responsible for them from then on.
 #[derive(Clone, Copy)]
 pub(super) struct Inherited {
     /// The number of writes.
     pub writes: usize,
-    /// The offset of the end of its journal.
+    /// The offset of the end of the server's journal.
     pub offset: u64,
 }
 
-/// The writes that replicas had when their primary was lost; it comes back.
+/// The writes that replicas had when a primary was lost that starts again as the primary.
 pub(super) struct Lost {
-    /// The order of the writes at each of them.
+    /// The number of each replica, and the order of its writes.
     pub had: Vec<(usize, Vec<u64>)>,
 }
 
@@ -69,26 +70,26 @@ pub struct World {
     pub(super) network: Rc<RefCell<Network>>,
     pub(super) nodes: Vec<Node>,
     pub(super) stages: Vec<Stage>,
-    /// After a failure the tasks are left as they are: ending suspended tasks is no part of the simulation.
+    /// The running tasks. They are not dropped after a failure, because suspended tasks cannot be ended then.
     tasks: ManuallyDrop<Vec<Task>>,
     clients: Vec<Client>,
-    /// The server to which clients write.
+    /// The number of the server to which clients write.
     pub(super) primary: usize,
-    /// A primary hands its role over.
+    /// The primary is handing its role over.
     pub(super) is_handing_over: bool,
     pub(super) owed: Owed,
-    /// Replies are sent only after the disk has the changes that they show.
+    /// The fsync policy is `always`: replies are sent only after the disk has the changes that they show.
     pub(super) is_always: bool,
     pub(super) lost: Option<Lost>,
     /// The order of the writes at the primary.
     pub(super) order: Vec<u64>,
-    /// The writes that it had when it became the primary; none if it has loaded all of its data since.
+    /// The writes that the primary had when it became the primary; none if it has loaded all of its data since.
     pub(super) inherited: Option<Inherited>,
-    /// The last write that was asked for.
+    /// The number of the last requested write.
     pub(super) number: u64,
     transactions: Vec<u64>,
     pub(super) manner: Manner,
-    /// The server with an AOF that is not written for a while.
+    /// The server with an AOF that is not written for a while; none if there is no such server.
     slow: Option<usize>,
 }
 
@@ -136,7 +137,7 @@ impl World {
         world
     }
 
-    /// Runs as long as its manner states, and is then left alone until all servers have the same data.
+    /// Runs all steps of the world, and then leaves it alone until all servers have the same data.
     ///
     /// # Errors
     /// The condition that does not hold.
@@ -150,8 +151,8 @@ impl World {
         self.calm_down()
     }
 
-    /// Hands the role of the primary over while the connection that does it is cut behind so many bytes. Returns how many it
-    /// has carried.
+    /// Hands the role of the primary over, and cuts the connection that is used for it after this number of bytes. Returns
+    /// the number of bytes that the connection has carried.
     ///
     /// # Errors
     /// The condition that does not hold.
@@ -168,17 +169,17 @@ impl World {
         if self.primary == 0 { Err("the role was not handed over".to_owned()) } else { Ok(carried) }
     }
 
-    /// Ends all servers and their tasks. Returns the numbers of all messages to clients.
+    /// Ends all servers and their tasks. Returns the numbers of all acknowledgements to clients.
     ///
     /// # Errors
-    /// A task that does not end.
+    /// A task does not end.
     pub fn end(&mut self) -> Result<Told, String> {
         (0..self.nodes.len()).try_for_each(|number| self.kill(number, true))?;
         Ok(self.owed.told)
     }
 
-    /// Writes and reads while the first connection between servers is cut behind so many bytes, and is then left alone.
-    /// Returns how many bytes a connection has carried.
+    /// Writes and reads, and cuts the first connection between servers after this number of bytes. Then leaves the world
+    /// alone until all servers have the same data. Returns the number of bytes that a connection has carried.
     ///
     /// # Errors
     /// The condition that does not hold.
@@ -224,7 +225,7 @@ impl World {
         self.settle()
     }
 
-    /// A client does something.
+    /// Makes a random client send a request.
     fn act(&mut self) {
         self.hear();
         let index = self.dice.below(self.clients.len());
@@ -232,7 +233,7 @@ impl World {
         clients[index].act((&mut *network.borrow_mut(), *primary), dice, number, transactions);
     }
 
-    /// All do something, and so much time passes.
+    /// Runs every worker and task once, carries all bytes, and lets this time pass.
     pub(super) fn round(&mut self, time_us: u64) -> Result<(), String> {
         (0..self.nodes.len()).for_each(|number| self.step_worker(number));
         (0..self.tasks.len()).rev().for_each(|index| self.resume_unless_slow(index));
@@ -242,14 +243,14 @@ impl World {
         Ok(())
     }
 
-    /// Lets so much time pass.
+    /// Advances the clocks.
     pub(super) fn pass(&mut self, time_us: u64) {
         self.now.monotonic_us += time_us;
         self.now.wall_us += time_us as i64;
         self.on.set_now(self.now);
     }
 
-    /// Takes in the results of the last step: tasks, connections, ends.
+    /// Processes the results of the last step: new tasks, new connections, and ended workers.
     pub(super) fn settle(&mut self) -> Result<(), String> {
         self.tasks.extend(self.on.started());
         for arrival in self.network.borrow_mut().arrivals() {
@@ -279,7 +280,7 @@ impl World {
         }
     }
 
-    /// Resumes a task, unless it is one of an AOF on a slow disk.
+    /// Resumes a task, unless it belongs to an AOF on a slow disk.
     fn resume_unless_slow(&mut self, index: usize) {
         let Task { owner, name, .. } = &self.tasks[index];
         if self.slow != Some(*owner) || !name.starts_with("log") {
@@ -297,7 +298,7 @@ impl World {
         self.tasks.iter().any(|task| task.owner == number)
     }
 
-    /// Takes in the messages that clients have got by now.
+    /// Reads the messages that have arrived at the clients.
     pub(super) fn hear(&mut self) {
         for client in &mut self.clients {
             client.hear().iter().for_each(|heard| self.owed.hear(heard, self.is_always));
@@ -367,7 +368,7 @@ impl World {
         self.nodes[number].ask(self.now, words)
     }
 
-    /// Makes a server follow another, now and when it starts again.
+    /// Makes a server follow another, now and after its next start.
     pub(super) fn follow(&mut self, number: usize, primary: usize) {
         self.nodes[number].follows = Some(primary);
         let (host, port) = (format!("n{primary}"), port(primary).to_string());
@@ -379,7 +380,7 @@ impl World {
         self.nodes[number].order(self.now)
     }
 
-    /// Returns whether all conditions hold.
+    /// Checks all conditions, and returns the first that does not hold.
     pub(super) fn check(&mut self) -> Result<(), String> {
         self.hear();
         self.note_handed_over()?;
@@ -421,7 +422,7 @@ impl World {
         Ok(())
     }
 
-    /// Returns whether the keys that transactions change are as these writes leave them.
+    /// Checks that the keys of transactions have the values that these writes leave.
     fn check_keys(&mut self, number: usize, order: &[u64]) -> Result<(), String> {
         let names: Vec<String> = (0..KEYS).map(|key| format!("k{key}")).collect();
         let mut words = vec!["MGET"];
@@ -452,7 +453,7 @@ impl World {
             if round % 20 == 0 {
                 self.check()?;
             }
-            // At times that have nothing to do with those of a sign of life.
+            // The interval has no common multiple with the interval of the signs of life, so that a check may meet any state.
             if round > 60 && round % 7 == 0 {
                 match self.differs() {
                     None => return Ok(()),
@@ -481,7 +482,7 @@ impl World {
     }
 }
 
-/// The options of a world's servers.
+/// Returns the options of a world's servers.
 fn options(dice: &Dice, policy: &str) -> Vec<(Opt, String)> {
     let any = |choices: &[&str]| choices[dice.below(choices.len())].to_owned();
     vec![

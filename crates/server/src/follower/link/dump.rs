@@ -1,12 +1,13 @@
-//! The dump in front of the stream: a stated number of bytes, or all bytes before a random mark of the primary.
+//! The dump before the stream. It consists of a stated number of bytes, or of all bytes up to a mark, which the primary
+//! chooses at random.
 //!
-//! Only the last bytes of it are kept, because they may be the beginning of the mark.
+//! With a mark, only the last bytes are kept, because they may be the beginning of the mark.
 
 use sleeve_wire::number;
 
 use super::error::LinkError;
 
-/// Bytes of a mark.
+/// The length of a mark in bytes.
 const MARK_BYTES: usize = 40;
 
 /// The size of a dump.
@@ -14,22 +15,22 @@ const MARK_BYTES: usize = 40;
 pub enum Size {
     /// The number of bytes.
     Bytes(u64),
-    /// The dump is being made while it is sent; a mark ends it.
+    /// The primary makes the dump while it sends it; a mark ends it.
     Unknown,
 }
 
-/// A dump that is coming.
+/// A dump that is arriving.
 #[derive(Debug)]
 pub enum Dump {
     /// The number of bytes that are still to arrive.
     Counted(u64),
-    /// All bytes before the mark.
+    /// The dump ends at a mark.
     Marked {
         /// The mark.
         mark: [u8; MARK_BYTES],
-        /// The last bytes: those that were given out, and behind them those that may be a part of the mark.
+        /// The last received bytes: those that the last call returned, followed by those that may be a part of the mark.
         held: Vec<u8>,
-        /// Bytes of it that were given out.
+        /// The number of bytes of `held` that the last call returned.
         given: usize,
         /// The mark has arrived.
         is_over: bool,
@@ -60,7 +61,7 @@ impl Dump {
         Ok(Self::Counted(bytes))
     }
 
-    /// Returns how large it is.
+    /// Returns the size of the dump.
     pub fn size(&self) -> Size {
         match self {
             Self::Counted(bytes) => Size::Bytes(*bytes),
@@ -68,7 +69,7 @@ impl Dump {
         }
     }
 
-    /// Returns whether all of it has arrived.
+    /// Returns whether the dump has arrived completely.
     pub fn is_whole(&self) -> bool {
         match self {
             Self::Counted(left) => *left == 0,
@@ -76,7 +77,8 @@ impl Dump {
         }
     }
 
-    /// Takes received bytes, up to the dump's end. Returns their number, and the dump's own bytes among them and before.
+    /// Takes received bytes, up to the end of the dump. Returns their number, and the bytes of the dump that are now known to
+    /// belong to it, some of them from earlier calls.
     pub fn receive<'b>(&'b mut self, bytes: &'b [u8]) -> (usize, &'b [u8]) {
         match self {
             Self::Counted(left) => {
@@ -88,7 +90,7 @@ impl Dump {
                 held.drain(..*given);
                 held.extend_from_slice(bytes);
                 let mut used = bytes.len();
-                // Bytes that look like the beginning of the mark may go on with the next bytes.
+                // Keep the last bytes: the mark may begin in them and continue in the next bytes.
                 *given = held.len().saturating_sub(MARK_BYTES - 1);
                 if let Some(at) = memchr::memmem::find(held, mark) {
                     *is_over = true;

@@ -1,6 +1,6 @@
-//! Why a link to a primary has ended: whether the primary is at fault decides how soon it is tried again.
+//! The reasons for the end of a link to a primary. The side at fault decides how soon the primary is tried again.
 
-/// Why there is nothing more to be had from this connection.
+/// The reason for which a connection cannot be used any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkError {
     /// The reason, for the server log.
@@ -12,17 +12,17 @@ pub struct LinkError {
 /// The side that is at fault for the end of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The primary is as it should be, and only cannot serve now; or this server cannot.
+    /// A temporary failure: the primary, or this server, cannot serve now.
     Passing,
-    /// The connection was closed. Within the stream either side or the network may have done that; before the stream the
+    /// The connection was closed. Within the stream, either side or the network may have done that; before the stream, the
     /// primary has refused.
     Closed,
-    /// The primary has sent something that no primary sends, or that this server cannot use.
+    /// The primary has sent bytes that no primary sends, or that this server cannot use.
     Foreign,
 }
 
 impl LinkError {
-    /// Returns the error for something that no primary sends.
+    /// Returns the error for bytes that no primary sends.
     pub fn foreign(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), fault: Fault::Foreign }
     }
@@ -32,7 +32,7 @@ impl LinkError {
         Self { reason: reason.into(), fault: Fault::Passing }
     }
 
-    /// The connection was closed.
+    /// Returns the error for a closed connection.
     pub fn closed(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), fault: Fault::Closed }
     }

@@ -1,12 +1,12 @@
-//! A replica's end of the wire, from the handshake to the first byte of the stream.
+//! The replica's side of the replication protocol, from the handshake to the first byte of the stream.
 //!
-//! A [`Link`] takes bytes and gives bytes; it touches no socket and no file. It introduces this server ([`Introduction`]),
-//! asks for a partial sync from its offset, or for a full sync, and makes [`Event`]s of the primary's replies. The dump of
-//! the data is passed on in parts as it arrives. Once [`Link::is_streaming`] returns true all further bytes are the stream,
-//! which the link does not read.
+//! A [`Link`] takes received bytes and returns bytes to send; it uses no socket and no file. It introduces this server
+//! ([`Introduction`]), asks for a partial sync from its offset or for a full sync, and turns the primary's replies into
+//! [`Event`]s. The dump of the data is passed on in parts as it arrives. Once [`Link::is_streaming`] returns true, all
+//! further bytes are the stream, which the link does not read.
 //!
-//! Of received bytes it holds a line of `LINE_BYTES_MAX` at the most, or the end of a dump. Input that no primary sends ends
-//! it with a reason ([`LinkError`]). One thread.
+//! A link keeps at most a line of `LINE_BYTES_MAX` bytes, or the last bytes of a dump. Input that no primary sends ends it
+//! with a reason ([`LinkError`]). A link is used by one thread.
 
 mod dump;
 mod error;
@@ -22,65 +22,66 @@ use dump::Dump;
 pub use dump::Size;
 pub use error::{Fault, LinkError};
 
-/// The longest line that a primary may say.
+/// The maximum length of a line of the primary.
 const LINE_BYTES_MAX: usize = 1_024;
 
 /// The properties of this server, and the data that it has.
 #[derive(Debug, Clone, Default)]
 pub struct Introduction {
-    /// A password, and the name of its user if that is not the default one; none if the primary asks for nothing.
+    /// The password for the primary, and the name of the user unless it is the default user; none if the primary requires no
+    /// authentication.
     pub credentials: Option<(Option<Vec<u8>>, Vec<u8>)>,
-    /// The port at which others find this server.
+    /// The port at which other servers can connect to this server.
     pub port: u32,
-    /// The address at which others reach this server, if the primary would see another.
+    /// The address at which other servers can connect to this server, if it is not the one that the primary sees.
     pub address: Option<Vec<u8>>,
-    /// The version of Valkey for which it can load dumps.
+    /// This server can load the dumps of this version of Valkey.
     pub version: &'static str,
-    /// The stream that it has and up to which offset, if it has one.
+    /// The id of the stream that this server has, and its offset in it; none if it has no stream.
     pub has: Option<(Id, u64)>,
     /// This server hands its role over to the other side.
     pub hands_over: bool,
 }
 
-/// The result of the bytes so far.
+/// The events of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event<'b> {
-    /// The primary does not know something that it need not know: its words.
+    /// The primary does not know an optional statement of the handshake; this is its reply.
     Note(String),
-    /// The other side refuses the role, with this text.
+    /// The other side refuses to take over the role; this is its reply.
     TakesNoRole(String),
-    /// A partial sync: the stream goes on at the offset that was asked for; under another id, if one is named.
+    /// A partial sync: the stream continues at the requested offset. It has a new id if one is given.
     Continues(Option<Id>),
-    /// A full sync: all data follows, and behind it the stream with this id from this offset on.
+    /// A full sync: all data follows, and after it the stream.
     Anew {
         /// The id of the stream.
         id: Id,
-        /// The offset up to which the dump has the stream.
+        /// The offset in the stream up to which the dump contains the changes.
         offset: u64,
     },
     /// The dump begins.
     DumpBegins(Size),
     /// A part of the dump.
     Part(&'b [u8]),
-    /// The dump is complete; behind it follows the stream.
+    /// The dump is complete; the stream follows.
     DumpEnds,
 }
 
-/// The question that a line of the primary answers.
+/// The request that the next line of the primary answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Question {
     Ping,
     Auth,
-    /// A word about this server that the primary need not understand.
+    /// A statement about this server (REPLCONF) that the primary need not know.
     Conf(&'static str),
     Psync,
 }
 
 #[derive(Debug)]
 enum Phase {
-    /// Questions are asked, and lines answer them.
+    /// The handshake: requests are sent, and each is answered by a line.
     Asking,
-    /// The line in front of the dump is to come.
+    /// The line before the dump is expected.
     BeforeDump,
     Dump(Dump),
     Streaming,
@@ -96,7 +97,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// Begins to talk: `out` gets the first words.
+    /// Begins the handshake: appends the first request to `out`.
     pub fn begin(introduction: Introduction, out: &mut Vec<u8>) -> Self {
         request(out, &[b"PING"]);
         let asked = VecDeque::from([Question::Ping]);
@@ -109,11 +110,13 @@ impl Link {
     }
 
     /// Takes received bytes before the stream, up to the first event. Returns the number of bytes taken, and the event. The
-    /// caller calls it again with the remaining bytes, and once more without any, until no bytes are taken and no event is
-    /// returned. The bytes to send are appended to `out`.
+    /// bytes to send are appended to `out`.
+    ///
+    /// The caller calls it again with the remaining bytes, and once more without any, until no bytes are taken and no event
+    /// is returned.
     ///
     /// # Errors
-    /// The reason why the connection is of no use any more.
+    /// The reason for which the connection cannot be used any more.
     pub fn receive<'b>(
         &'b mut self,
         bytes: &'b [u8],
@@ -143,7 +146,7 @@ impl Link {
                 }
                 let line = std::mem::take(&mut self.line);
                 let line = line.trim_ascii_end();
-                // An empty line says that the primary is still there.
+                // An empty line is a sign of life of the primary.
                 let event = if line.is_empty() { None } else { self.heed(line, out)? };
                 Ok((used, event))
             }
@@ -205,7 +208,7 @@ impl Link {
 
     fn ask_for_stream(&mut self, out: &mut Vec<u8>) {
         match self.introduction.has {
-            // Offsets on the wire name the next byte, and the first one is 1.
+            // An offset in the protocol is the number of the next byte, and the first byte has number 1.
             Some((id, offset)) => {
                 let next = offset.saturating_add(1).to_string();
                 let words = [b"PSYNC", id.as_str().as_bytes(), next.as_bytes(), b"FAILOVER"];
@@ -243,7 +246,7 @@ impl Link {
     }
 }
 
-/// Checks that a primary is there and may be asked further. A primary that asks for authentication first is one, too.
+/// Checks that the other side is a primary that answers requests. An answer that demands authentication counts, too.
 fn check_pong(line: &[u8]) -> Result<(), LinkError> {
     let is_good = line.starts_with(b"+")
         || [b"-NOAUTH".as_slice(), b"-NOPERM", b"-ERR operation not permitted"]
@@ -260,7 +263,7 @@ fn unexpected(line: &[u8]) -> LinkError {
     LinkError::foreign(format!("it gives no answer of a primary: '{}'", shown(line)))
 }
 
-/// Returns a line for the server log, with its special characters replaced.
+/// Returns a line for the server log, with special characters replaced.
 fn shown(line: &[u8]) -> String {
     line.escape_ascii().to_string()
 }

@@ -1,4 +1,4 @@
-//! A link that is spoken to byte by byte, and in every other way.
+//! Tests of the link: a scripted primary sends its replies byte by byte, and in pieces of other sizes.
 
 use super::*;
 use crate::host::dice::Dice;
@@ -14,7 +14,7 @@ fn id(text: &str) -> Id {
     Id::parse(text.as_bytes()).expect("forty digits")
 }
 
-/// The bytes that a link sends, its events, and the bytes that it leaves, for input in pieces of `step`.
+/// The bytes that a link sends, its events, and the bytes that it leaves, for input in pieces of one size.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Heard {
     said: String,
@@ -51,7 +51,7 @@ fn hear(introduction: Introduction, bytes: &[u8], step: usize) -> Heard {
     heard
 }
 
-/// The words of requests.
+/// Returns the words of the requests, without their protocol.
 fn words(requests: &str) -> String {
     let lines = requests.split("\r\n").filter(|line| !line.is_empty() && !line.starts_with(['*', '$']));
     lines.collect::<Vec<_>>().join(" ")
