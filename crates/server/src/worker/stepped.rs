@@ -38,7 +38,7 @@ impl Stepped {
         }
     }
 
-    /// Has the worker end with its next step.
+    /// Tells the worker to end with its next step.
     pub fn stop(&self) {
         self.mailbox.post(Letter::Stop);
     }

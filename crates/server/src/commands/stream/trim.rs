@@ -106,7 +106,7 @@ impl Trim {
     }
 }
 
-/// The number of words that [`write`] writes.
+/// The number of words that [`write()`] writes.
 pub(super) const WORDS: usize = 3;
 
 /// Writes the words of a trimming for its record.

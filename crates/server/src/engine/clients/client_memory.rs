@@ -22,7 +22,7 @@ pub struct ClientMemory {
     sum_bytes: AtomicI64,
 }
 
-/// The value of [`ClientInfo::weight`] for a client that is no longer counted.
+/// The value of `weight` for a client that is no longer counted.
 const GONE: i64 = -1;
 
 impl ClientMemory {

@@ -331,8 +331,8 @@ impl Journal {
         self.is_streamed.load(Ordering::Relaxed)
     }
 
-    /// Has `owner` sent a letter when the journal grows beyond an offset. If it is beyond that already, returns true, and no
-    /// letter is sent.
+    /// Registers `owner` for a letter when the journal grows beyond an offset. If it is beyond that already, returns true, and
+    /// no letter is sent.
     pub fn tell_when_grown(&self, offset: u64, owner: &Arc<Mailbox>) -> bool {
         let mut kept = self.kept.lock();
         if kept.chunks.end() > offset {

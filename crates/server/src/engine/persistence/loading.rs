@@ -165,7 +165,7 @@ impl Loading {
         self.keys_expired.fetch_add(expired, Ordering::Relaxed);
     }
 
-    /// Has the present loading end without a result: the data is not needed any more.
+    /// Ends the present loading without a result: the data is not needed any more.
     pub fn give_up(&self) {
         self.is_given_up.store(true, Ordering::Relaxed);
     }

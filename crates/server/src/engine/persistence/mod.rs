@@ -93,8 +93,8 @@ impl Persistence {
         self.passed.load(Ordering::Acquire)
     }
 
-    /// Has `owner` sent a letter when the offset has advanced. If `shown` is passed by now, or never will be, returns true,
-    /// and no letter is sent.
+    /// Registers `owner` for a letter when the offset has advanced. If `shown` is passed by now, or never will be, returns
+    /// true, and no letter is sent.
     pub fn tell_when_passed(&self, shown: u64, owner: &Arc<Mailbox>) -> bool {
         let mut owners = self.owners.lock();
         if shown <= self.passed() || self.fails() {

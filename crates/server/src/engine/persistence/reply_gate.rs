@@ -58,8 +58,8 @@ impl Persistence {
         waiters.take_calls(known).into_iter().for_each(|call| call(known.is_some()));
     }
 
-    /// Has `owner` sent a letter when `known_synced_offset` is no longer `synced`. If it differs already, returns true, and
-    /// no letter is sent.
+    /// Registers `owner` for a letter when `known_synced_offset` is no longer `synced`. If it differs already, returns true,
+    /// and no letter is sent.
     pub fn tell_when_synced(&self, engine: &Engine, synced: Option<u64>, owner: &Arc<Mailbox>) -> bool {
         self.aof.sync_waiters.enter_owner(owner, || self.known_synced_offset(engine) != synced)
     }

@@ -140,7 +140,7 @@ impl Replicas {
         acked
     }
 
-    /// Has `owner` sent a letter at the next acknowledgement of a replica.
+    /// Registers `owner` for a letter at the next acknowledgement of a replica.
     pub fn tell_when_acknowledged(&self, owner: &Arc<Mailbox>) {
         let mut owners = self.ack_owners.lock();
         if !owners.iter().any(|known| Arc::ptr_eq(known, owner)) {

@@ -32,7 +32,7 @@ impl std::fmt::Display for Address {
 /// The progress of a link, with ROLE's names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkState {
-    /// No connection is open.
+    /// The link is down: no connection is open.
     Connect,
     /// A connection is being opened.
     Connecting,

@@ -152,7 +152,7 @@ impl Transfer {
         self.tell(state);
     }
 
-    /// Has replicas read the snapshot from this file, which is complete.
+    /// Lets replicas read the snapshot from this file, which is complete.
     pub fn set_file(&self, file: Arc<dyn File>, length: u64) {
         let mut state = self.state.lock();
         (state.file, state.end) = (Some((file, 0)), length);
@@ -160,7 +160,7 @@ impl Transfer {
         self.tell(state);
     }
 
-    /// Has replicas read all later blocks from this file, which is empty.
+    /// Lets replicas read all later blocks from this file, which is empty.
     pub fn go_on_in_file(&self, file: Arc<dyn File>) {
         let mut state = self.state.lock();
         state.file = Some((file, state.end));

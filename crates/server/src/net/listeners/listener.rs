@@ -128,7 +128,7 @@ impl Listener {
         }
     }
 
-    /// Has connections that are accepted from now on probed after so many idle seconds; 0 for never.
+    /// Sets TCP keepalive for connections that are accepted from now on: seconds of idleness before a probe; 0 for none.
     pub fn set_keepalive(&self, seconds: u64) {
         self.keepalive_s.store(seconds, Ordering::Relaxed);
     }

@@ -112,7 +112,7 @@ impl Listeners {
         })
     }
 
-    /// Has connections that are accepted from now on probed after so many idle seconds; 0 for never.
+    /// Sets TCP keepalive for connections that are accepted from now on: seconds of idleness before a probe; 0 for none.
     pub fn set_keepalive(&self, seconds: u64) {
         self.all().iter().for_each(|listener| listener.set_keepalive(seconds));
     }

@@ -1,6 +1,6 @@
 //! The types of values in the format: the one table of them, and the operations on a value of any type.
 //!
-//! A row names a type and the value that reading it returns. The file of the type implements the rest ([`RdbType`]). The
+//! A row names a type and the value that reading it returns. The file of the type implements the rest (`RdbType`). The
 //! reader puts values together element by element, as commands would, so that a value is kept as one that was written here.
 
 pub mod hash;

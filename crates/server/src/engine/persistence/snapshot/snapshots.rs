@@ -137,7 +137,7 @@ struct SnapshotState {
     when_done: Vec<WhenDone>,
     /// The time from which on the next scheduled snapshot may begin, in monotonic milliseconds.
     next_ms: u64,
-    /// No further snapshot may begin.
+    /// True if no further snapshot may begin, because the server ends.
     is_closed: bool,
 }
 
