@@ -1,7 +1,7 @@
-//! Bitmap commands and LCS against plain twins: the same seeded random operations, bit by bit.
+//! Tests of the bitmap commands and LCS against simple models, with the same seeded random operations.
 //!
-//! Bytes go into an embedded engine and bytes come out; the twin keeps a vector of bits for each key and a full table of
-//! lengths for LCS, and writes down the replies that it expects.
+//! The requests go to an embedded engine. The model, called the twin, keeps a vector of bits for each key, and a full table
+//! of lengths for LCS. It computes the expected replies.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ const SEEDS: u64 = 4;
 const OPERATIONS: usize = 2_500;
 const KEYS: usize = 5;
 
-/// SplitMix64: good enough to choose operations, and the same everywhere.
+/// SplitMix64. Its numbers are random enough to choose operations, and the same on every machine.
 struct Random(u64);
 
 impl Random {
@@ -35,7 +35,7 @@ impl Random {
         self.below(100) < percent
     }
 
-    /// Returns a length that is mostly short, at times a few hundred bytes, at times beyond the inline size of an entry.
+    /// Returns a length: mostly a short one, sometimes a few hundred bytes, sometimes more than the inline size of an entry.
     fn len(&mut self) -> usize {
         match self.below(40) {
             0..=25 => self.below(12),
@@ -44,13 +44,13 @@ impl Random {
         }
     }
 
-    /// A number of any size, positive or negative.
+    /// Returns a number of any magnitude, positive or negative.
     fn any_size(&mut self) -> i64 {
         let shift = self.below(64);
         self.next() as i64 >> shift
     }
 
-    /// Random bytes, or long runs of one byte, so that words and blocks are passed over.
+    /// Returns random bytes, or long runs of one byte, over which the commands skip by words and blocks.
     fn bytes(&mut self, len: usize) -> Vec<u8> {
         let even = [0, 0xff][self.below(2)];
         let noise = [2, 30, 100][self.below(3)];
@@ -87,7 +87,7 @@ impl Session {
         String::from_utf8_lossy(&self.ask_bytes(&words)).into_owned()
     }
 
-    /// The string at a key; none when it is not there.
+    /// Returns the string at a key; none if the key does not exist.
     fn value(&mut self, key: &str) -> Option<Vec<u8>> {
         let reply = self.ask_bytes(&[b"GET", key.as_bytes()]);
         let header = reply.iter().position(|&byte| byte == b'\n')? + 1;
@@ -103,7 +103,7 @@ fn bytes_of(bits: &[bool]) -> Vec<u8> {
     bits.chunks(8).map(|byte| byte.iter().fold(0, |byte, &bit| byte << 1 | u8::from(bit))).collect()
 }
 
-/// The expected contents of the keys: bits, a multiple of eight of them.
+/// The expected contents of the keys, as bits; their number is a multiple of eight.
 #[derive(Default)]
 struct Twin {
     keys: [Option<Vec<bool>>; KEYS],
@@ -121,7 +121,7 @@ impl Twin {
         held
     }
 
-    /// The places that a range of BITCOUNT or BITPOS names.
+    /// Returns the bits that a range of BITCOUNT or BITPOS covers.
     fn places(&self, key: usize, start: i64, end: i64, unit: usize) -> std::ops::Range<usize> {
         let total = (self.bits(key).len() / unit) as i64;
         let front = |place: i64| if place < 0 { (place + total).max(0) } else { place };
@@ -157,7 +157,7 @@ fn getbit(random: &mut Random, twin: &Twin, key: usize) -> (String, String) {
     (format!("GETBIT k{key} {offset}"), format!(":{}\r\n", u8::from(bit)))
 }
 
-/// A range, its unit's name and the unit in bits.
+/// Returns a random range, the name of its unit, and the unit in bits.
 fn range(random: &mut Random, twin: &Twin, key: usize) -> (i64, i64, &'static str, usize) {
     let (name, unit) = [("", 8), (" BYTE", 8), (" bit", 1)][random.below(3)];
     let len = (twin.bits(key).len() / unit) as i64 + 3;
@@ -170,7 +170,7 @@ fn bitcount(random: &mut Random, twin: &Twin, key: usize) -> (String, String) {
         (format!("BITCOUNT k{key}"), 0..bits.len())
     } else {
         let (start, end, name, unit) = range(random, twin, key);
-        // BITCOUNT, and not BITPOS, looks at the order before a range is brought back into the string.
+        // BITCOUNT compares the two ends before the range is clipped to the string; BITPOS does not.
         let crossed = start < 0 && end < 0 && start > end;
         let places = if crossed { 0..0 } else { twin.places(key, start, end, unit) };
         (format!("BITCOUNT k{key} {start} {end}{name}"), places)
@@ -226,7 +226,7 @@ fn bitop(random: &mut Random, twin: &mut Twin) -> (String, String) {
     (format!("BITOP {operation} k{destination}{names}"), format!(":{}\r\n", len / 8))
 }
 
-/// A field of the twin: its bits from the highest on, read and written one by one.
+/// A field of the twin: its bits, from the highest to the lowest, read and written one by one.
 #[derive(Clone, Copy)]
 struct Field {
     signed: bool,
@@ -321,7 +321,7 @@ fn random_operations_answer_and_leave_what_a_row_of_bits_does() {
     }
 }
 
-/// Gives a key a new string, an integer, or nothing.
+/// Sets a key to a new string or an integer, or deletes it.
 fn renew(random: &mut Random, session: &mut Session, twin: &mut Twin) {
     let key = random.below(KEYS);
     let name = format!("k{key}");
@@ -413,7 +413,7 @@ fn offsets_end_where_the_longest_string_does() {
     assert_eq!(session.ask("BITFIELD k GET u8 #9223372036854775807"), refused);
 }
 
-/// Redis's own way: the full table of lengths, and the walk back through it.
+/// Computes the LCS as Redis does: fills the full table of lengths, and follows it back.
 fn plain_lcs(a: &[u8], b: &[u8]) -> (Vec<u8>, Vec<(usize, usize)>) {
     let mut table = vec![vec![0_usize; b.len() + 1]; a.len() + 1];
     for i in 1..=a.len() {
@@ -439,7 +439,7 @@ fn plain_lcs(a: &[u8], b: &[u8]) -> (Vec<u8>, Vec<(usize, usize)>) {
     (pairs.iter().rev().map(|&(i, _)| a[i]).collect(), pairs)
 }
 
-/// The reply to LCS IDX WITHMATCHLEN MINMATCHLEN, from the pairs of places.
+/// Returns the reply to LCS IDX WITHMATCHLEN MINMATCHLEN, computed from the pairs of places.
 fn plain_indexes(pairs: &[(usize, usize)], len_min: usize) -> String {
     let mut runs: Vec<(usize, usize, usize)> = Vec::new();
     for &(i, j) in pairs {

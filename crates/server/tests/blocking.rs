@@ -1,4 +1,4 @@
-//! Blocking on keys: the client that is served, the order of service, and the ways in which a waiter leaves.
+//! Tests of blocking on keys: the client that is served, the order of service, and the ways in which the wait ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ fn engine(workers: &str) -> Arc<Engine> {
     Engine::new(config)
 }
 
-/// The replies to these lines, without waiting for those that wait.
+/// Returns the replies to these lines, without those of blocked requests.
 fn ask(local: &mut Local, text: &str) -> String {
     ask_at(local, Instant::now(), text)
 }
@@ -24,7 +24,7 @@ fn ask_at(local: &mut Local, now: Instant, text: &str) -> String {
     String::from_utf8_lossy(&replies).into_owned()
 }
 
-/// The replies to these lines, however long they wait.
+/// Returns the replies to these lines. Waits for blocked requests.
 fn wait_for(local: &mut Local, text: &str) -> String {
     let mut replies = Vec::new();
     local.exchange(format!("{text}\r\n").as_bytes(), &mut replies).expect("the session lives");
@@ -189,7 +189,8 @@ fn the_journal_says_what_was_taken(workers: &str) {
     assert!(!journal.contains("BLPOP"));
 }
 
-/// Every element is taken by exactly one client, while others push, pop, time out and move at the same time.
+/// Checks that each element is taken by exactly one client, while clients push, pop, move elements and time out at the same
+/// time.
 fn nothing_is_lost_and_nothing_served_twice_between_threads(workers: &str) {
     let engine = engine(workers);
     const ELEMENTS: usize = 4_000;
@@ -230,7 +231,7 @@ fn nothing_is_lost_and_nothing_served_twice_between_threads(workers: &str) {
     assert_eq!((ask(&mut local, "DBSIZE").as_str(), info(&mut local, "blocked_clients").as_str()), (":0\r\n", "0"));
 }
 
-/// Makes each promise a test with one worker, which uses one shard, and with several.
+/// Makes two tests of each function: with one worker, which uses one shard, and with four workers.
 macro_rules! with_workers {
     ($($promise:ident),* $(,)?) => {
         mod one_worker { $(#[test] fn $promise() { super::$promise("1"); })* }

@@ -1,4 +1,4 @@
-//! The view of other clients while a script runs for long: with one worker, which runs it, and with two.
+//! Tests of other clients while a script runs for a long time: with one worker, which runs the script, and with two.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -17,7 +17,7 @@ pub(crate) struct Served {
 }
 
 impl Served {
-    /// Starts a server with a threshold in milliseconds.
+    /// Starts a server with this threshold in milliseconds for long scripts.
     pub(crate) fn new(workers: usize, threshold_ms: &str) -> Self {
         let config = Config::default();
         config.assign(Opt::Workers, &[workers.to_string().as_bytes()]).expect("a number of workers");
@@ -34,12 +34,12 @@ impl Served {
 
     pub(crate) fn open(&self) -> Peer {
         let stream = TcpStream::connect(self.server.addresses()[0]).expect("listening");
-        // Only a test that fails waits for so long.
+        // Only a failing test waits this long.
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time");
         Peer(stream)
     }
 
-    /// Runs a script that does not end, and waits until the other clients are told so.
+    /// Runs an endless script, and waits until other clients get the error BUSY.
     fn run_for_ever(&self, script: &[&str]) -> (Peer, Peer) {
         let (mut runner, mut other) = (self.open(), self.open());
         runner.send(script);
@@ -47,7 +47,7 @@ impl Served {
         (runner, other)
     }
 
-    /// A connection of another worker than the one that a script keeps busy.
+    /// Opens a connection at another worker than the one that a script keeps busy.
     pub(crate) fn open_beside(&self) -> Peer {
         let mut peers: Vec<Peer> = (0..16).map(|_| self.open()).collect();
         for peer in &mut peers {
@@ -66,7 +66,7 @@ impl Served {
         }
     }
 
-    /// Waits until a script has all shards.
+    /// Waits until a script has the locks of all shards.
     pub(crate) fn until_locked(&self) {
         while self.engine.keyspace.store.try_lock(0).is_some() {
             std::thread::yield_now();
@@ -83,13 +83,13 @@ impl Peer {
         self.0.write_all(request.as_bytes()).expect("connected");
     }
 
-    /// The next bytes are these.
+    /// Checks that the next bytes are these.
     pub(crate) fn expect(&mut self, reply: &str) {
         let mut bytes = vec![0; reply.len()];
         let mut length = 0;
         while length < bytes.len() && reply.as_bytes().starts_with(&bytes[..length]) {
             match self.0.read(&mut bytes[length..]) {
-                // A receive with a timeout is not restarted when the process was stopped for a moment.
+                // A receive with a timeout is not restarted after the process was stopped for a moment.
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 read => length += read.expect("a reply"),
             }
@@ -102,7 +102,7 @@ impl Peer {
         self.expect(reply);
     }
 
-    /// Returns whether the reply begins so.
+    /// Returns whether the reply to these words begins with `start`.
     fn begins_with(&mut self, words: &[&str], start: &str) -> bool {
         self.send(words);
         start.bytes().all(|expected| {
@@ -112,7 +112,7 @@ impl Peer {
         })
     }
 
-    /// The next line.
+    /// Returns the next line.
     pub(crate) fn line(&mut self) -> String {
         let mut line = Vec::new();
         while !line.ends_with(b"\n") {
@@ -138,7 +138,7 @@ impl Peer {
         assert!(line.starts_with(&format!("-ERR Script killed by user with {command}. script: ")), "{line}");
     }
 
-    /// Returns how many clients CLIENT LIST shows, as soon as it may be asked.
+    /// Returns the number of clients in CLIENT LIST. Retries until the server accepts the command.
     fn clients(&mut self) -> usize {
         loop {
             self.send(&["CLIENT", "LIST"]);
@@ -194,7 +194,7 @@ fn functions_are_ended_by_their_own_command() {
             other.line() != busy
         } {}
         let running = "*4\r\n$14\r\nrunning_script\r\n*6\r\n$4\r\nname\r\n$1\r\nf\r\n$7\r\ncommand\r\n*3\r\n";
-        // Another thread may know that it runs for long a moment before its facts are published.
+        // Another worker may already treat the script as a long one, a moment before the details of the script are published.
         while !served.open().begins_with(&["FUNCTION", "STATS"], running) {}
         other.ask(&["FUNCTION", "KILL"], "+OK\r\n");
         runner.killed("FUNCTION KILL");
@@ -213,7 +213,7 @@ fn who_has_written_is_ended_by_the_end_of_the_server_alone() {
         other.send(&["SHUTDOWN", "NOSAVE"]);
         for peer in [&mut other, &mut runner] {
             let mut rest = Vec::new();
-            // Bytes that the server has not read make the end a reset.
+            // If the server has not read all bytes, the connection ends with a reset.
             _ = peer.0.read_to_end(&mut rest);
         }
         served.server.stop();
@@ -286,7 +286,7 @@ fn who_waits_for_its_locks_does_not_wait_for_ever() {
     for request in [&["GET", "k"][..], &["MGET", "a", "b"], &["EVAL", "return 1", "0"], &["DBSIZE"], &["FLUSHALL"]] {
         served.set_threshold("3600000");
         waiting.send(request);
-        // The other worker is then in the middle of waiting, or will find the threshold passed.
+        // At this point the other worker is waiting, or is about to find that the threshold has passed.
         served.set_threshold("1");
         waiting.expect(BUSY);
     }
@@ -384,7 +384,7 @@ fn who_waits_for_a_key_is_told_in_time_while_one_runs() {
             local.exchange(b"CLIENT LIST\r\n", &mut list).expect("the session lives");
         }
         runner.send(ENDLESS);
-        // Nothing but time can have answered: the script is ended after that.
+        // This reply is that of the timeout: the script still runs, and is ended below.
         waiting.expect("*-1\r\n");
         let mut other = served.open();
         other.until_busy();
@@ -441,7 +441,7 @@ fn the_end_of_the_server_ends_all_that_stand_in_one_batch() {
         served.server.stop();
         assert_eq!(served.engine.failure(), None);
         let mut rest = Vec::new();
-        // Bytes that the server has not read make the end a reset.
+        // If the server has not read all bytes, the connection ends with a reset.
         _ = runner.0.read_to_end(&mut rest);
     });
 }
@@ -481,7 +481,7 @@ fn a_panic_of_its_thread_ends_the_engine_and_leaves_nobody_waiting() {
 fn what_stands_behind_one_lives_later_than_it() {
     let served = Served::new(1, "3600000");
     let mut runner = served.open();
-    // It answers when it began and ends a twentieth of a second later.
+    // The script returns the time of its start, and ends 50 ms later.
     let lasting = "local t = redis.call('time') local began = t[1] * 1000 + math.floor(t[2] / 1000) \
                    repeat t = redis.call('time') until t[1] * 1000 + t[2] / 1000 > began + 50 return began";
     for [before, behind] in [["", ""], ["MULTI\r\n", "EXEC\r\n"]] {

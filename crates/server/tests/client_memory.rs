@@ -1,16 +1,16 @@
-//! The counted memory of clients equals the memory that they take, measured by an allocator that counts.
+//! Compares the counted memory of clients with the memory that they take, measured by an allocator that counts.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sleeve_server::{Config, Engine, Local};
 
-/// The system's allocator, counting the bytes in use.
+/// The system's allocator, with a count of the bytes in use.
 struct Counting;
 
 static IN_USE: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: every call goes to the system's allocator as it came.
+// SAFETY: every call is passed on to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         IN_USE.fetch_add(layout.size(), Ordering::Relaxed);
@@ -38,14 +38,14 @@ fn request(words: &[impl AsRef<[u8]>]) -> Vec<u8> {
     bytes
 }
 
-/// Runs requests; their replies are freed.
+/// Runs requests, and returns their replies.
 fn run(client: &mut Local, requests: &[u8]) -> Vec<u8> {
     let mut replies = Vec::new();
     client.exchange(requests, &mut replies).expect("it is open");
     replies
 }
 
-/// A field of the first client in CLIENT LIST, as another client sees it.
+/// Returns a field of the first client in CLIENT LIST, as another client sees it.
 fn field(admin: &mut Local, name: &str) -> usize {
     let list = String::from_utf8(run(admin, b"CLIENT LIST\r\n")).expect("text");
     let line = list.lines().find(|line| line.starts_with("id=1 ")).expect("the first client");
@@ -53,15 +53,15 @@ fn field(admin: &mut Local, name: &str) -> usize {
     value.parse().expect("a number")
 }
 
-/// `used_memory` as INFO says it.
+/// Returns the field `used_memory` of INFO.
 fn used_memory(admin: &mut Local) -> usize {
     let info = String::from_utf8(run(admin, b"INFO memory\r\n")).expect("text");
     let line = info.lines().find_map(|line| line.strip_prefix("used_memory:")).expect("the field");
     line.parse().expect("a number")
 }
 
-/// A case: its name, the requests for which the memory is measured, the field that shows it, and by how many percent it may
-/// differ.
+/// A case: its name, the requests for which the memory is measured, the field that shows the memory, and the allowed
+/// difference in percent.
 type Case = (&'static str, Vec<u8>, &'static str, usize);
 
 fn cases() -> Vec<Case> {
@@ -95,7 +95,7 @@ fn what_clients_take_is_counted() {
         let engine = Engine::new(Config::default());
         let (mut client, mut admin) = (Local::open(&engine, || ()), Local::open(&engine, || ()));
         run(&mut client, b"HELLO 3\r\n");
-        // Memory that is kept for reuse is allocated before the measurement.
+        // Allocate the memory that is kept for reuse before the measurement.
         field(&mut admin, shown);
         used_memory(&mut admin);
         let before = (IN_USE.load(Ordering::Relaxed), field(&mut admin, shown), used_memory(&mut admin));

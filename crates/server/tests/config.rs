@@ -1,12 +1,13 @@
-//! Configuration from outside: the replies of CONFIG SET, the effects of files and command lines, and the results of REWRITE.
+//! Tests of the configuration: the replies of CONFIG SET, the effects of files and command lines, and the results of CONFIG
+//! REWRITE.
 //!
-//! The texts were recorded from redis-server 7.0.15. Each test has a folder of its own and needs no server.
+//! The texts were recorded from redis-server 7.0.15. Each test has its own folder and needs no server.
 
 use std::path::{Path, PathBuf};
 
 use sleeve_server::config::{Config, Opt, arguments, load, rewrite};
 
-/// The recorded replies of CONFIG SET to one pair: empty for OK.
+/// The recorded replies of CONFIG SET: an option, its value, and the reply, which is empty for OK.
 const RECORDED: &[(&str, &str, &str)] = &[
     ("port", "abc", "argument couldn't be parsed into an integer"),
     ("port", "70000", "argument must be between 0 and 65535 inclusive"),
@@ -88,7 +89,7 @@ const RECORDED: &[(&str, &str, &str)] = &[
     ("requirepass", "abc", ""),
 ];
 
-/// The recorded output of CONFIG GET after values that are kept in another form than they were written in.
+/// The recorded output of CONFIG GET for values that are stored in another form than the given one.
 const SHOWN: &[(&str, &str, &str)] = &[
     ("hz", "0", "1"),
     ("hz", "600", "500"),
@@ -122,7 +123,7 @@ fn failed(name: &str, reason: &str) -> Result<Vec<Opt>, String> {
     Err(format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}"))
 }
 
-/// A folder of a test, which goes with it.
+/// A folder of a test. It is removed when this value is dropped.
 struct Folder(PathBuf);
 
 impl Folder {

@@ -1,6 +1,6 @@
-//! A journal's bytes as text, a line a request, for tests to compare.
+//! A journal's bytes as text for tests to compare, with one line for each request.
 
-/// The requests that a journal's bytes spell, one line each, with their words as `show` has them.
+/// Returns the requests in a journal's bytes, one line each, with each word converted by `show`.
 pub fn lines_by(mut bytes: &[u8], show: impl Fn(&[u8]) -> String) -> Vec<String> {
     let mut lines = Vec::new();
     let number = |bytes: &mut &[u8]| {
@@ -21,7 +21,7 @@ pub fn lines_by(mut bytes: &[u8], show: impl Fn(&[u8]) -> String) -> Vec<String>
     lines
 }
 
-/// The requests that a journal's bytes spell, one line each.
+/// Returns the requests in a journal's bytes, one line each.
 pub fn lines(bytes: &[u8]) -> Vec<String> {
     lines_by(bytes, |word| String::from_utf8_lossy(word).into_owned())
 }

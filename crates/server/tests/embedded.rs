@@ -1,4 +1,4 @@
-//! Sessions in the caller's own thread, at times that the tests name.
+//! Tests of embedded sessions, in the test's own thread and at chosen times.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -49,7 +49,7 @@ fn what_a_client_asks_for_amid_a_batch_holds_from_the_next_request_on() {
     let told = ask(&mut local, "GET a\r\nCLIENT REPLY SKIP\r\nINCR a\r\nGET a\r\nCLIENT REPLY OFF\r\nINCR a\r\nGET a");
     assert_eq!(told, "$1\r\n2\r\n$1\r\n3\r\n");
     assert_eq!(ask(&mut local, "GET a\r\nnosuch\r\nCLIENT REPLY ON\r\nGET a"), "+OK\r\n$1\r\n4\r\n");
-    // It has no subscriptions, and the confirmation of that is a message all the same.
+    // The client has no subscriptions. UNSUBSCRIBE still sends a message, even with replies off.
     let told =
         ask(&mut local, "UNSUBSCRIBE\r\nCLIENT REPLY OFF\r\nGET a\r\nUNSUBSCRIBE\r\nGET a\r\nCLIENT REPLY ON\r\nGET a");
     let message = "*3\r\n$11\r\nunsubscribe\r\n$-1\r\n:0\r\n";
@@ -109,7 +109,7 @@ fn what_a_session_is_to_hear_is_flagged_before_whoever_caused_it_goes_on() {
     let (mut first, second) = (Local::open(&engine, || {}), Mutex::new(Local::open(&engine, || {})));
     let (has_mail, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
     let (flag, record) = (Arc::clone(&has_mail), Arc::clone(&seen));
-    // While the first write still wakes the subscriber, another one is executed to its end: it sends no further wake-up.
+    // While the first write still wakes the subscriber, another write is executed completely: it sends no further wake-up.
     let wake = move || {
         let before = flag.load(Ordering::Acquire);
         let reply = ask(&mut second.lock().unwrap(), "SET b 2");
@@ -146,7 +146,7 @@ fn a_wake_may_open_and_close_sessions() {
     assert_eq!(ask(&mut Local::open(&engine, || {}), "CLIENT UNPAUSE"), "+OK\r\n");
 }
 
-/// Takes minutes if each key is compared with all before it.
+/// Checks that WATCH of many keys takes little time. It would take minutes if each key were compared with all keys before it.
 #[test]
 fn watching_many_keys_at_once_is_not_quadratic() {
     const KEYS: usize = 50_000;
@@ -193,7 +193,7 @@ fn writing_renews_the_access_clock_unless_the_client_leaves_no_trace() {
     assert_eq!(ask_at(&mut local, idle, "OBJECT IDLETIME a"), ":900\r\n");
 }
 
-/// The number that INFO gives in this field.
+/// Returns the number in this field of INFO.
 fn info(local: &mut Local, field: &str) -> u64 {
     let reply = ask(local, "INFO all");
     let line = reply.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
@@ -248,15 +248,15 @@ fn overwritten_and_removed_values_are_freed_in_the_background_if_set() {
     }
 }
 
-/// An engine that is begun from this seed.
+/// Returns an engine with this seed.
 fn engine_of(seed: u64, now: Instant) -> Arc<Engine> {
     let config = Config::default();
     config.assign(Opt::MaxmemoryPolicy, &[b"allkeys-lfu"]).expect("a policy");
     Engine::begin(config, Origin::of_seed(seed, now))
 }
 
-/// Returns an engine's replies, for this seed, to all requests that draw random numbers, that depend on the places of keys,
-/// or that read the time.
+/// Returns the replies of an engine with this seed to all requests that use random numbers, depend on the places of keys, or
+/// read the time.
 fn replies_of_a_life(seed: u64) -> Vec<u8> {
     let mut now = Instant { wall_us: 1_700_000_000_000_000, monotonic_us: 5_000_000_000 };
     let engine = engine_of(seed, now);
@@ -289,8 +289,8 @@ fn replies_of_a_life(seed: u64) -> Vec<u8> {
     replies
 }
 
-/// Returns the messages to clients with many subscriptions, and the order in which blocked clients are served if their keys
-/// all appear at once.
+/// Returns the messages to clients with many subscriptions, and the replies to blocked clients with keys that all appear at
+/// once. Both show an order.
 fn replies_to_listeners_and_waiters(engine: &Arc<Engine>, now: Instant) -> Vec<u8> {
     let mut replies = Vec::new();
     let mut local = Local::open_at(engine, now, || ());
@@ -357,7 +357,7 @@ fn others_see_what_a_client_has_set_up_whatever_it_does_between() {
         ("GET k", &["db=3", "cmd=get"]),
         ("SELECT 0\r\nWATCH watched\r\nGET k", &["db=0", "flags=N"]),
         ("GET k", &["flags=d"]),
-        // EXEC will refuse, so nothing is queued.
+        // The watched key has changed, so EXEC will refuse, and nothing is queued.
         ("MULTI\r\nGET k", &["flags=xd", "multi=0", "cmd=get"]),
         ("GET k", &["multi=0", "cmd=get"]),
         ("EXEC foo", &["flags=N", "multi=-1"]),

@@ -1,4 +1,4 @@
-//! The option `encodings`: small lists and sets are reported as in Redis 7.2, or as in 7.0.
+//! Tests of the option `encodings`: small lists and sets are reported as in Redis 7.2, or as in 7.0.
 
 use sleeve_server::{Config, Engine, Local, Opt};
 
@@ -8,7 +8,7 @@ fn session(version: &str) -> Local {
     Local::open(&Engine::new(config), || {})
 }
 
-/// The encodings of these keys after some commands.
+/// Returns the encodings of these keys after some commands.
 fn encodings(local: &mut Local, commands: &str, keys: &[&str]) -> Vec<String> {
     let mut replies = Vec::new();
     local.exchange(commands.as_bytes(), &mut replies).expect("the session lives");

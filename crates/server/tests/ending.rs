@@ -1,4 +1,4 @@
-//! The end of a server with a last snapshot, while a script runs that keeps the data from it.
+//! Tests of the end of a server with a final snapshot, while a script runs and delays that snapshot.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -11,8 +11,8 @@ use sleeve_server::{Closed, Engine, Local, Opt};
 use crate::busy::{ENDLESS, Peer, Served};
 use crate::logged::{Conversation, Logged};
 
-/// Returns a server that one client asks to end with a snapshot while a script of another runs, before it is known that the
-/// script runs for long; with the file that it writes.
+/// Starts a server. One client runs a script, and another asks the server to end with a snapshot before the script counts as
+/// a long one. Returns the server, the script's client, and the folder of the snapshot.
 fn asked_to_save(name: &str, script: &[&str]) -> (Served, Peer, PathBuf) {
     let folder = std::env::temp_dir().join(format!("sleeve-busy-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder of our own");
@@ -69,7 +69,7 @@ fn a_shutdown_with_save_waits_for_a_writing_script_unless_nosave_follows() {
     _ = std::fs::remove_dir_all(folder);
 }
 
-/// Returns the reply of a session in the same process to PING.
+/// Sends PING in a session in the same process, and returns the reply.
 fn ping(engine: &Arc<Engine>) -> Result<Vec<u8>, Closed> {
     let mut replies = Vec::new();
     Local::open(engine, || {}).exchange(b"PING\r\n", &mut replies).map(|_| replies)
@@ -92,7 +92,7 @@ fn an_engine_outlives_its_workers_unless_half_of_a_script_is_left() {
     assert_eq!(ping(&served.engine), Err(Closed));
 }
 
-/// Clients send requests again and again while the server ends: all answered writes must be in the AOF.
+/// Checks that all acknowledged writes are in the AOF if clients send requests repeatedly while the server ends.
 #[test]
 fn writes_answered_while_a_shutdown_ends_a_script_are_in_the_aof() {
     const CLIENTS: usize = 6;
@@ -107,7 +107,7 @@ fn writes_answered_while_a_shutdown_ends_a_script_are_in_the_aof() {
                 if round == 10 {
                     begun.wait();
                 }
-                // The last of four: a transaction that only the script's key makes possible.
+                // The fourth reply is that of EXEC. The transaction succeeds only after the script has written its key.
                 if !client.can_send(&format!("MULTI\r\nRENAME half half\r\nSET c{id}:{round} v\r\nEXEC")) {
                     break;
                 }

@@ -1,4 +1,4 @@
-//! Eviction, seen from outside: the keys that are evicted, that the limit holds, and that evictions are recorded.
+//! Tests of eviction from outside: the evicted keys, the limit, and the records of evictions.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -58,7 +58,7 @@ fn every_policy_keeps_the_data_within_the_limit() {
         assert_eq!(fill(&mut local, "key", "", 10_000), 10_000, "{policy}");
         let left = present(&mut local, "key", 10_000);
         assert!((2_000..7_000).contains(&left), "{policy}: {left} keys are left");
-        // One write may go over the limit, and the next one makes up for it.
+        // One write may exceed the limit; the next write evicts the surplus.
         assert!(engine.used_bytes() <= LIMIT_BYTES as u64 + 4_096, "{policy}");
     }
 }
@@ -72,7 +72,7 @@ fn volatile_policies_leave_other_keys_alone() {
         assert_eq!(fill(&mut local, "volatile", " EX 1000", 7_000), 7_000, "{policy}");
         assert_eq!(present(&mut local, "kept", 3_000), 1_000, "{policy}");
         assert!(present(&mut local, "volatile", 7_000) < 4_000, "{policy}");
-        // When no volatile key is left, nothing may go.
+        // Without volatile keys, no key may be evicted.
         assert!(fill(&mut local, "more", "", 7_000) < 7_000, "{policy}");
     }
 }
@@ -84,8 +84,8 @@ fn the_keys_that_expire_first_go_first() {
     fill(&mut local, "short", " EX 100", 2_000);
     fill(&mut local, "long", " EX 100000", 4_000);
     let (short, long) = (present(&mut local, "short", 2_000), present(&mut local, "long", 4_000));
-    // Of a third of the keys nearly all have gone before the others: while they are more than one in ten, ten samples find
-    // one of them for each key that goes.
+    // A third of the keys expire soon, and nearly all of them are evicted before the others. While they are more than a tenth
+    // of the keys, ten samples for each eviction find one of them.
     assert!(short < 700 && long > 3_500, "{short} of those that expire soon and {long} of the others are left");
 }
 
@@ -109,7 +109,7 @@ fn what_waits_in_clients_counts_too() {
     assert_eq!(fill(&mut local, "key", "", 500), 500);
     assert_eq!(present(&mut local, "key", 500), 500);
     let mut stream = TcpStream::connect(server.addresses()[0]).expect("it listens");
-    // The first half of a request that takes more than the limit alone.
+    // The first part of a request that alone takes more memory than the limit.
     stream.write_all(b"*2\r\n$4\r\nECHO\r\n$3000000\r\n").expect("connected");
     stream.write_all(&vec![b'x'; 2 * LIMIT_BYTES]).expect("the server reads");
     let begun = Instant::now();
@@ -138,7 +138,7 @@ fn what_was_evicted_is_recorded() {
         fill(&mut local, &format!("round{round}"), "", 200);
         reader.read(&mut copy);
     }
-    // Any command makes room first, this one too.
+    // Every command evicts keys first if memory is short; so does DBSIZE.
     let size = ask(&mut local, "DBSIZE");
     reader.read(&mut copy);
     let roomy = Engine::new(Config::default());

@@ -1,6 +1,6 @@
-//! A process without a free descriptor: connections that cannot be accepted wait, and no thread spins during that.
+//! A test of a process without free descriptors: connections that cannot be accepted wait, and no thread spins meanwhile.
 //!
-//! Alone in its file, because it takes all descriptors of its process.
+//! The test has its own program, because it uses all descriptors of its process.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, Write};
@@ -12,14 +12,14 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sleeve_server::boot;
 use sleeve_server::{Config, Engine, Opt};
 
-/// The kernel's figures about the worker threads of this process, in files that are open from the beginning.
+/// The kernel's statistics of this process's worker threads. Their files are opened before the descriptors run out.
 struct Workers {
     schedstat: Vec<File>,
     status: Vec<File>,
 }
 
 impl Workers {
-    /// Waits until so many have taken their names, which each does when it begins to run.
+    /// Waits until this many workers run; each sets its name when it starts.
     fn find(count: usize) -> Self {
         let is_worker =
             |task: &PathBuf| fs::read_to_string(task.join("comm")).is_ok_and(|name| name.starts_with("worker"));
@@ -35,12 +35,12 @@ impl Workers {
         Self { schedstat: open("schedstat"), status: open("status") }
     }
 
-    /// Their processor time.
+    /// Returns the processor time of the workers.
     fn cpu(&mut self) -> Duration {
         Duration::from_nanos(sum(&mut self.schedstat, |text| text.split(' ').next()))
     }
 
-    /// Returns how often the threads went to sleep.
+    /// Returns the number of times that the workers have gone to sleep.
     fn sleeps(&mut self) -> u64 {
         sum(&mut self.status, |text| text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")))
     }
@@ -69,7 +69,7 @@ fn what_cannot_be_accepted_waits_without_a_spin() {
     files.pop();
     let mut stream = TcpStream::connect(server.addresses()[0]).expect("the kernel accepts by itself");
     let (begun, spent_before, sleeps_before) = (Instant::now(), workers.cpu(), workers.sleeps());
-    // A worker that spins never sleeps; one that waits does, several times a second between its other work.
+    // A spinning worker never sleeps. A waiting worker sleeps several times a second, between its other work.
     while workers.sleeps() < sleeps_before + 6 {
         assert!(begun.elapsed() < Duration::from_secs(60), "the workers do not sleep");
         std::thread::sleep(Duration::from_millis(1));

@@ -1,4 +1,4 @@
-//! An engine in this process with a panic in a thread that writes its files: no client is left waiting.
+//! Tests of an embedded engine with a panic in a thread that writes its files: no client waits forever.
 
 use std::io;
 use std::path::Path;
@@ -16,7 +16,7 @@ use sleeve_server::{Closed, Config, Engine, Local, Opt};
 
 use crate::healing::{ask, wait_until};
 
-/// A disk that panics, once that is due, at an fsync of such a file.
+/// A disk that panics at an fsync of a file with this name, once the panic is due.
 #[derive(Debug)]
 struct Panicking {
     name: &'static str,
@@ -44,7 +44,7 @@ fn begin(name: &'static str) -> Arc<Engine> {
     engine
 }
 
-/// Does something that is to return; only a test that fails waits for so long.
+/// Runs a function that has to return. Only a failing test waits for the whole time limit.
 fn returns<R: Send + 'static>(act: impl FnOnce() -> R + Send + 'static) -> R {
     let (tell, told) = mpsc::channel();
     thread::spawn(move || tell.send(act()));

@@ -1,5 +1,5 @@
-//! An engine on a disk that fails at an fsync: bytes that may be lost are written once more, whether the journal still has
-//! them or not.
+//! Tests of an engine on a disk with a failing fsync: bytes that may be lost are written again, whether or not the journal
+//! still has them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -44,7 +44,7 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Writes under one policy, has the disk fail under another, and cuts the power when it works again.
+/// Writes under one policy, lets the disk fail under another, and cuts the power after the disk works again.
 fn heal(before: &str, after: &str) {
     let disk = CrashingDisk::new(Plan::default());
     let engine = begin(&disk, before);
@@ -55,7 +55,7 @@ fn heal(before: &str, after: &str) {
             length += 1;
             assert_eq!(ask(&mut local, &format!("RPUSH list {length}")), format!(":{length}\r\n"));
         }
-        // No more writes follow, so that these calls are checks of the size of files, the fsync, and attempts to heal.
+        // No more writes follow. The remaining calls are checks of file sizes, the fsync, and attempts to heal.
         let first = disk.calls() + 1;
         disk.fail((first..first + 8).map(|call| (call, Fault::Broken)).collect::<BTreeMap<_, _>>(), None);
         let offsets = ask(&mut local, "INFO persistence");
@@ -88,12 +88,12 @@ fn what_was_written_under_no_is_healed_when_a_later_sync_fails() {
     heal("no", "always");
 }
 
-/// A disk on which one fsync fails, while another is in flight: only the first to ask learns of the bytes that could not be
-/// written.
+/// A disk on which one fsync fails while another is in flight. As on a real system, only the first of them reports that bytes
+/// could not be written.
 #[derive(Debug)]
 struct TellsOnce {
     disk: CrashingDisk,
-    /// Whether the failure is due, and the number of fsyncs that have begun since.
+    /// Whether the failure is due, and the number of fsyncs that have begun since it was.
     begun: Mutex<(bool, usize)>,
     more: Condvar,
 }
@@ -107,12 +107,12 @@ impl Between for TellsOnce {
         begun.1 += 1;
         self.more.notify_all();
         if begun.1 > 1 {
-            // The first has heard of it by now.
+            // Wait until the first fsync has got the error.
             drop(self.more.wait_while(begun, |begun| begun.0));
             return file.sync();
         }
-        // If one fsync waits for the other the second never begins; this is the time after which the test gives up waiting
-        // for it.
+        // Wait for the second fsync. If the engine never calls two at a time, the second never begins, so the wait has a time
+        // limit.
         let (mut begun, _) = self.more.wait_timeout_while(begun, SECOND_MAX, |begun| begun.1 < 2).expect("as above");
         self.disk.fail(BTreeMap::from([(self.disk.calls() + 1, Fault::Broken)]), None);
         let synced = file.sync();
@@ -135,7 +135,7 @@ fn a_failed_sync_is_not_durable_for_another_sync_at_the_same_time() {
     assert_eq!(ask(&mut local, "WAITAOF 1 0 0"), "*2\r\n:1\r\n:0\r\n");
     passing.between().begun.lock().expect("nobody fails with it").0 = true;
     assert_eq!(ask(&mut local, "SET key value"), "+OK\r\n");
-    // The engine's thread calls fsync within a second, and now this one does as well.
+    // The engine's thread calls fsync within a second, and now this thread does as well.
     wait_until("a sync", || passing.between().begun.lock().expect("nobody fails with it").1 > 0);
     engine.config.assign(Opt::Appendfsync, &[b"always"]).expect("a policy");
     engine.persistence.aof.write(&engine);
@@ -149,7 +149,7 @@ fn a_failed_sync_is_not_durable_for_another_sync_at_the_same_time() {
     engine.persistence.aof.finish(&engine);
 }
 
-/// A disk that cannot fsync increments while a rewrite waits for the AOF to be written up to the rewrite's beginning.
+/// A disk that cannot fsync increments while a rewrite waits until the AOF is written up to the rewrite's beginning.
 #[derive(Debug, Default)]
 struct Stuck {
     state: Mutex<StuckState>,
@@ -159,9 +159,9 @@ struct Stuck {
 #[derive(Debug, Default)]
 struct StuckState {
     is_failing: bool,
-    /// True if the base is written except for its fsync.
+    /// The base is written, but its fsync has not been done.
     has_base: bool,
-    /// The attempts to heal, by the AOF thread and by others.
+    /// The numbers of attempts to heal by the AOF thread, and by other threads.
     attempts: (usize, usize),
 }
 
@@ -175,11 +175,11 @@ impl Between for Stuck {
         if name.starts_with("temp-rewriteaof") {
             state.has_base = true;
             self.changed.notify_all();
-            // The damage of the AOF is known when the rewrite goes on.
+            // Wait until the damage of the AOF is known; then the rewrite continues.
             drop(self.changed.wait_while(state, |state| state.attempts.0 == 0));
             return file.sync();
         }
-        // So the first increment is called until its base is there.
+        // The name of the first increment until its base exists.
         if name == "temp-appendonly.aof.incr" {
             drop(self.changed.wait_while(state, |state| !state.has_base));
             return Err(io::Error::other("it cannot be synced"));
@@ -203,7 +203,7 @@ fn an_aof_that_cannot_be_healed_is_retried_even_while_a_rewrite_waits() {
     let state = || disk.between().state.lock().expect("nobody fails with it");
     state().is_failing = true;
     assert_eq!(ask(&mut local, "SET key value"), "+OK\r\n");
-    // An fsync waits for the base, so that no thread writes to the AOF before it is damaged.
+    // Wait for an fsync that waits for the base. Until it fails, no thread writes to the AOF.
     wait_until("a sync", || engine.persistence.aof.status().is_syncing);
     assert_eq!(ask(&mut local, "BGREWRITEAOF"), "+Background append only file rewriting started\r\n");
     wait_until("three attempts", || state().attempts.0 >= 3);
@@ -221,7 +221,7 @@ fn an_aof_that_cannot_be_healed_is_retried_even_while_a_rewrite_waits() {
     again.persistence.aof.finish(&again);
 }
 
-/// A disk that refuses so many fsyncs, and counts those that it has refused.
+/// A disk that refuses a number of fsyncs, and counts the refused ones.
 #[derive(Debug)]
 struct Refusing {
     disk: CrashingDisk,
@@ -241,7 +241,7 @@ impl Between for Refusing {
 
 #[test]
 fn an_aof_closed_after_a_failed_sync_is_healed_if_the_disk_works_again() {
-    // The last fsync of all fails; or one before it, and the first attempt to heal.
+    // Either the very last fsync fails, or an earlier one and the first attempt to heal.
     for (refused, waits_for) in [(1, 0), (usize::MAX, 2)] {
         let disk = CrashingDisk::new(Plan::default());
         let between = Refusing { disk: disk.clone(), left: AtomicUsize::new(0), refused: AtomicUsize::new(0) };
@@ -288,7 +288,7 @@ fn what_is_healed_of_another_servers_journal_is_in_its_database() {
         let bulks: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
         let now = sleeve_server::host::clock::Instant::now();
         copy.apply(format!("*{}\r\n{bulks}", words.len()).as_bytes(), now).expect("it can be applied");
-        // No client is served, so no reply waits for that.
+        // Write here: no client has sent a request, so no reply causes the write.
         engine.persistence.aof.write(&engine);
     };
     let offset = |local: &mut Local, name: &str| {
@@ -300,7 +300,8 @@ fn what_is_healed_of_another_servers_journal_is_in_its_database() {
     apply(&["SET", "before", "1"]);
     assert_eq!(ask(&mut local, "BGREWRITEAOF"), "+Background append only file rewriting started\r\n");
     wait_until("the base", || ask(&mut local, "INFO persistence").contains("aof_rewrite_in_progress:0"));
-    // The first command in the new increment, in front of which its database is selected.
+    // The failure concerns the first command in the new increment. The increment has to select the command's database before
+    // it.
     passing.between().left.store(1, Ordering::SeqCst);
     apply(&["SET", "behind", "1"]);
     wait_until("the failure", || {

@@ -1,4 +1,5 @@
-//! CLIENT JOURNAL: the messages that a connection gets about its replies and the disk, and those that it does not get.
+//! Tests of CLIENT JOURNAL: the messages that a connection gets about its replies and the disk, and the cases without a
+//! message.
 
 use sleeve_disk::disk::gated::Gate;
 use sleeve_server::{Config, Engine, Local, Opt};
@@ -24,7 +25,7 @@ fn nobody_is_told_that_something_is_synced_before_it_is() {
             let (offset, synced) = writer.told();
             assert!(offset == *shown && synced < Some(offset), "{offset} {synced:?}");
         }
-        // The fsync that waits has at least the first of them, and the next one has all.
+        // The waiting fsync covers at least the first write, and the next fsync covers all.
         logged.gate.set(Gate::Open);
         for (writer, shown) in writers.iter_mut().zip(shown) {
             let mut told = writer.told();
@@ -54,12 +55,12 @@ fn a_reply_is_covered_whoever_made_what_it_shows() {
     let (pushed, _) = writer.told();
     let mut frame = popper.frame();
     if frame.starts_with('>') {
-        // If both keys are in the same shard, it has seen the first write during its lookup of the list.
+        // If both keys are in the same shard, the client's lookup of the list has already shown it the first write.
         frame = popper.frame();
     }
     assert_eq!(frame, "*2\r\n$4\r\nlist\r\n$1\r\na\r\n");
     assert!(popper.told().0 > shown && pushed > shown, "what others did for it is its own");
-    // A client that begins to follow is told of everything that it has seen.
+    // A client that turns CLIENT JOURNAL on gets a message about everything that its replies have shown.
     let mut late = logged.open();
     late.ask("HELLO 3");
     late.ask("GET key");
@@ -123,7 +124,7 @@ fn a_message_behind_replies_that_wait_comes_behind_them_and_covers_them() {
     let mut ends = Vec::new();
     for request in ["SET a 1", "SET b 2\r\nGET b", "SET c 3"] {
         client.send(request);
-        // When the journal has it, its replies wait, and so do the messages behind them.
+        // Once the write is in the journal, its replies are held back, and so are the messages after them.
         let end = ends.last().copied().unwrap_or_default();
         while logged.engine.journal.end() == end {
             std::thread::yield_now();
@@ -131,7 +132,7 @@ fn a_message_behind_replies_that_wait_comes_behind_them_and_covers_them() {
         logged.gate.wait_for_sync();
         ends.extend(vec![logged.engine.journal.end(); request.lines().count()]);
     }
-    // A client that begins to follow while its replies wait is told by a letter.
+    // A client that turns CLIENT JOURNAL on while its replies are held back gets its message by a letter.
     late.send("SET d 4\r\nCLIENT JOURNAL ON");
     while !observer.ask("CLIENT LIST").contains(" cmd=client|journal ") {}
     observer.ask("PING");
@@ -172,7 +173,7 @@ fn who_does_not_read_is_told_once_when_it_reads_again() {
     writer.ask("SET key value");
     slow.send("GET key\r\nGET big");
     for count in 0..5 {
-        // Each of these is fsynced separately, and none of it is sent to a client that has not read the message before.
+        // Each of these writes gets its own fsync. A client that has not read the last message gets no further one.
         logged.gate.wait_for_sync();
         logged.gate.set(Gate::Open);
         let end = logged.engine.journal.end();
@@ -217,7 +218,7 @@ fn who_wants_no_replies_and_does_not_read_is_told_once_for_many_wake_ups() {
     }
     assert!(owed(&mut observer) <= before + 1_000, "{} and {before}", owed(&mut observer));
     let end = logged.engine.journal.end();
-    // The pending output is the reply to SETNAME, the value, and few messages.
+    // The pending output consists of the reply to SETNAME, the value, and few messages.
     let (mut messages, mut told) = (0, (0, None));
     while told.0 < end || told.1 < Some(end) {
         let frame = silent.frame();
@@ -296,7 +297,7 @@ fn it_is_for_connections_that_speak_resp3_and_ends_with_that() {
     for ends in ["RESET", "HELLO 2", "CLIENT JOURNAL OFF"] {
         let mut client = logged.open();
         client.ask("HELLO 3");
-        // Sent twice, and within a transaction: it is on after the transaction.
+        // CLIENT JOURNAL ON twice within a transaction: it takes effect after the transaction.
         client.send("MULTI\r\nCLIENT JOURNAL ON\r\nCLIENT JOURNAL ON\r\nEXEC");
         let answers = [client.frame(), client.frame(), client.frame(), client.frame()];
         assert_eq!(answers.join(""), "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n+OK\r\n");
@@ -307,13 +308,13 @@ fn it_is_for_connections_that_speak_resp3_and_ends_with_that() {
         client.ask("SET key value");
         assert_eq!(client.ask("PING"), "+PONG\r\n", "{ends}");
         assert_eq!(flags(client.ask("CLIENT INFO")).as_deref(), Some("N"));
-        // All in one packet: a client that is in RESP2 at its end is told nothing.
+        // All requests are in one packet. At the end of it the client uses RESP2, so it gets no message.
         client.send("HELLO 3\r\nCLIENT JOURNAL ON\r\nRESET\r\nPING");
         let answers = [client.frame(), client.frame(), client.frame(), client.frame()];
         assert_eq!(answers[1..].join(""), "+OK\r\n+RESET\r\n+PONG\r\n");
         assert_eq!(client.ask("ECHO more"), "$4\r\nmore\r\n");
     }
-    // Without replies there is still something to tell.
+    // A client with replies off still gets messages.
     let mut silent = logged.follow();
     silent.send("CLIENT REPLY OFF\r\nSET key quiet");
     let (shown, _) = silent.told();

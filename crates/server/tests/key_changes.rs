@@ -1,5 +1,5 @@
-//! All ways to change or remove a key: the clients that watch it, wait for it or cache it are notified, and so are keyspace
-//! notifications, the statistics and the journal.
+//! Tests of all ways to change or remove a key. Each notifies the clients that watch the key, wait for it or cache it. Each
+//! also causes keyspace notifications, and changes the statistics and the journal.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use sleeve_server::{Config, Engine, Local, Opt};
 
 use crate::effects;
 
-/// One way in which the key `k` is changed or removed, and its notifications.
+/// One way to change or remove the key `k`, and its effects.
 struct Case {
     name: &'static str,
-    /// The requests that are sent first; without any, `k` is a stream with a group.
+    /// The requests that are sent first; if there are none, `k` is a stream with a group.
     before: &'static [&'static str],
     /// The requests that are sent a second later.
     cause: &'static [&'static str],
-    /// True if a client that waits for entries of the stream is answered.
+    /// A client that waits for entries of the stream gets a reply.
     wakes: bool,
     /// The published events, without those of other keys.
     events: &'static [&'static str],
@@ -73,7 +73,7 @@ fn ask_text(local: &mut Local, now: Instant, request: &str) -> String {
     String::from_utf8_lossy(&ask(local, now, request.as_bytes())).into_owned()
 }
 
-/// A request in which the word DUMPED stands for a value as DUMP gives it: quoted, so that it survives in a line.
+/// Returns a request in which the word DUMPED is replaced by a value as DUMP returns it, quoted for an inline line.
 fn with_dump(request: &str, dump: &[u8]) -> Vec<u8> {
     let quoted: String = dump.iter().map(|byte| format!("\\x{byte:02x}")).collect();
     request.replace("DUMPED", &format!("\"{quoted}\"")).into_bytes()
@@ -88,7 +88,7 @@ fn statistics(local: &mut Local, now: Instant) -> (u64, u64, u64) {
     (of("expired_keys"), of("evicted_keys"), of("rdb_changes_since_last_save"))
 }
 
-/// The requests in a piece of journal, each in a line, with `dump` as DUMPED.
+/// Returns the requests in a part of the journal, one line each, with the word DUMPED for `dump`.
 fn journal_lines(journal: &[u8], dump: &[u8]) -> Vec<String> {
     let show = |word: &[u8]| if word == dump { "DUMPED".into() } else { String::from_utf8_lossy(word).into_owned() };
     let mut lines = effects::lines_by(journal, show);
@@ -127,7 +127,7 @@ fn check(case: &Case) {
 
     let now = Instant { wall_us: start.wall_us + 1_000_000, monotonic_us: start.monotonic_us + 1_000_000 };
     for line in case.cause {
-        // The first of them is sent at the old time, so that no other cause is at work when the deadline has passed.
+        // The request that turns active expiry off runs before the deadline, so that it does not remove the key itself.
         let at = if *line == NEVER_BY_ITSELF { start } else { now };
         let reply = ask(&mut changer, at, &with_dump(line, dump));
         assert_ne!(reply[0], b'-', "{}: {line} answers {}", case.name, String::from_utf8_lossy(&reply));

@@ -1,7 +1,7 @@
-//! Commands on keys, deadlines, iteration and whole databases: the behaviour that golden transcripts cannot show.
+//! Tests of the commands on keys, deadlines, iteration and whole databases that golden transcripts cannot contain.
 //!
-//! Bytes go into an embedded engine and bytes come out. These tests depend on other sessions (watches, threads), on many keys
-//! (SCAN's guarantee), on the contents of the journal, and on keys that are past their deadline but have not been removed.
+//! The requests go to an embedded engine. The tests depend on other sessions (WATCH, threads), on many keys (the guarantee of
+//! SCAN), on the contents of the journal, and on keys that are past their deadline but have not been removed.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ fn engine() -> Arc<Engine> {
     Engine::new(config)
 }
 
-/// A session that speaks in words; a space separates two of them.
+/// A session that sends requests given as words with spaces between them.
 struct Session(Local);
 
 impl Session {
@@ -34,7 +34,7 @@ impl Session {
         String::from_utf8(reply).expect("all values here are text")
     }
 
-    /// Sends each line and checks the reply behind the arrow, its line ends as spaces.
+    /// Sends each line, and compares the reply with the text behind the arrow. Line ends in replies become spaces.
     fn play(&mut self, script: &str) {
         for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let (request, expected) = line.split_once(" -> ").expect("a line is a request, an arrow and a reply");
@@ -43,7 +43,7 @@ impl Session {
         }
     }
 
-    /// Walks a whole database by steps of `count`; every name as often as it was shown.
+    /// Scans a whole database in steps of `count`. Returns each name as often as SCAN returned it.
     fn scan_all(&mut self, count: usize, in_transaction: bool, mut between: impl FnMut(&mut Self)) -> Vec<String> {
         let (mut cursor, mut names) = ("0".to_owned(), Vec::new());
         loop {
@@ -70,7 +70,7 @@ fn now_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is past 1970").as_millis() as i64
 }
 
-/// Waits until a key that is set to live one millisecond from now is due.
+/// Waits until a deadline one millisecond from now has passed.
 fn until_due() {
     let set = now_ms();
     while now_ms() < set + 3 {
@@ -158,7 +158,8 @@ fn a_key_whose_time_has_come_is_shown_by_nothing() {
 
 #[test]
 fn a_flush_or_a_swap_concerns_who_watches_a_key_that_is_there() {
-    // The steps of both sessions: preparation, the watched key, the other session's request, whether EXEC runs.
+    // The steps of each case: the preparation, the watched key, the other session's request, and whether EXEC runs the
+    // transaction.
     let cases = [
         ("SET a 1", "a", "FLUSHDB", false),
         ("SET a 1", "a", "FLUSHALL", false),

@@ -1,4 +1,4 @@
-//! An engine with an AOF on a disk with fsyncs that wait at a gate, served at a port.
+//! A server with an AOF, on a disk that holds fsyncs back at a gate. Tests use it to choose the time of each fsync.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -19,7 +19,7 @@ pub(crate) struct Logged {
 }
 
 impl Logged {
-    /// Starts one with these options.
+    /// Starts a server with these options.
     pub(crate) fn new(options: &[(Opt, &str)]) -> Self {
         let config = Config::default();
         for &(option, value) in [(Opt::Appendonly, "yes")].iter().chain(options) {
@@ -34,12 +34,12 @@ impl Logged {
 
     pub(crate) fn open(&self) -> Conversation {
         let stream = TcpStream::connect(self.server.addresses()[0]).expect("listening");
-        // Only a test that fails waits for so long.
+        // Only a failing test waits this long.
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time");
         Conversation { stream, received: Vec::new() }
     }
 
-    /// As `open`, speaking RESP3 and following the journal.
+    /// Opens a connection with RESP3 and CLIENT JOURNAL ON.
     pub(crate) fn follow(&self) -> Conversation {
         let mut conversation = self.open();
         conversation.ask("HELLO 3");
@@ -56,7 +56,7 @@ impl Drop for Logged {
     }
 }
 
-/// A connection that reads its frames one by one.
+/// A connection that reads its frames, replies and messages, one by one.
 pub(crate) struct Conversation {
     stream: TcpStream,
     received: Vec<u8>,
@@ -67,17 +67,17 @@ impl Conversation {
         assert!(self.can_send(text), "the connection was closed");
     }
 
-    /// Sends if the connection is not closed; whether it is not.
+    /// Sends a text. Returns false if the connection is closed.
     pub(crate) fn can_send(&mut self, text: &str) -> bool {
         self.stream.write_all(format!("{text}\r\n").as_bytes()).is_ok()
     }
 
-    /// Reads on until the connection is closed.
+    /// Reads until the connection is closed.
     pub(crate) fn until_closed(&mut self) {
         _ = self.stream.read_to_end(&mut self.received);
     }
 
-    /// The next frame, a message or a reply.
+    /// Returns the next frame, a message or a reply.
     pub(crate) fn frame(&mut self) -> String {
         self.frame_or_end().expect("the connection was closed")
     }
@@ -99,7 +99,7 @@ impl Conversation {
         }
     }
 
-    /// Returns whether something has arrived that was not read yet.
+    /// Returns whether unread bytes have arrived.
     pub(crate) fn is_answered(&mut self) -> bool {
         self.stream.set_nonblocking(true).expect("a socket");
         let is_there = self.stream.peek(&mut [0]).is_ok();
@@ -112,13 +112,14 @@ impl Conversation {
         self.frame()
     }
 
-    /// Reads a message about the journal, which has to be the next frame, and returns its numbers.
+    /// Reads the next frame, which has to be a message about the journal, and returns its numbers.
     pub(crate) fn told(&mut self) -> (u64, Option<u64>) {
         numbers(&self.frame())
     }
 }
 
-/// Returns the numbers of a message about the journal: how much the replies show, and how much of it the disk has.
+/// Returns the numbers in a message about the journal: the offset up to which the replies show it, and the offset up to which
+/// the disk has it.
 pub(crate) fn numbers(frame: &str) -> (u64, Option<u64>) {
     let numbers = frame.strip_prefix(">3\r\n$7\r\njournal\r\n:").unwrap_or_else(|| panic!("{frame}"));
     let (shown, synced) = numbers.split_once("\r\n").expect("two");

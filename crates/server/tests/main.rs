@@ -1,6 +1,6 @@
-//! The engine from outside, through its embedded sessions and its sockets.
+//! Tests of the engine from outside, through its embedded sessions and its sockets.
 //!
-//! One program for all files, because linking a program takes longer than running most of them.
+//! These files are one program, because linking a program takes longer than running most of the tests.
 
 mod bitmap;
 mod blocking;

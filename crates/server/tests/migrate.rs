@@ -1,5 +1,5 @@
-//! MIGRATE from an embedded engine to a target that replies as a test wants: the keys that are sent, the contents of the
-//! journal, and the handling of strange replies. Two real servers are in the tests from outside.
+//! Tests of MIGRATE from an embedded engine to a target with scripted replies: the sent keys, the contents of the journal,
+//! and the handling of unexpected replies. Tests with two real servers are among the tests from outside.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use sleeve_server::{Config, Engine, Local};
 
-/// A session that speaks in words; `""` is the empty one.
+/// A session that sends requests given as words; `""` stands for the empty word.
 struct Session(Local);
 
 impl Session {

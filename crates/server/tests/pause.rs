@@ -1,4 +1,4 @@
-//! CLIENT PAUSE WRITE: the data stays unchanged, regardless of deadlines; keys past their deadline only look removed.
+//! Tests of CLIENT PAUSE WRITE: the data does not change, even at deadlines. A key past its deadline only looks removed.
 
 use std::sync::Arc;
 

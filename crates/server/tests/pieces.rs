@@ -1,5 +1,6 @@
-//! The effects of one command, transaction or script are one piece of the journal: a single one alone, several between
-//! MULTI and EXEC, SELECT before them; in words that the oldest server understands which has the type.
+//! Tests of the journal's form. The effects of one command, transaction or script are one piece of it. A single effect stands
+//! alone; several stand between MULTI and EXEC, and a SELECT precedes them. The requests use only words that the oldest
+//! server with the type of the value understands.
 
 use std::sync::Arc;
 
@@ -39,14 +40,14 @@ impl Written {
         replies
     }
 
-    /// Returns the bytes that were appended since the last look.
+    /// Returns the bytes that were appended since the last call.
     fn told(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.reader.read(&mut bytes);
         bytes
     }
 
-    /// Returns the bytes that these requests append, in lines.
+    /// Returns the bytes that these requests append, as lines.
     fn effects(&mut self, requests: &[&str]) -> Vec<String> {
         self.told();
         for request in requests {
@@ -61,7 +62,7 @@ impl Written {
         self.now.monotonic_us += u64::from(milliseconds) * 1_000;
     }
 
-    /// A time so many milliseconds from now, as it is recorded.
+    /// Returns the time this many milliseconds from now, as the journal states it.
     fn in_ms(&self, milliseconds: i64) -> i64 {
         self.now.wall_ms() + milliseconds
     }
@@ -452,7 +453,7 @@ fn a_log_that_is_none_is_refused_with_the_offset_of_what_is_wrong() {
         let bytes = parts.concat();
         let refused = Replay::begin(&written.engine, 0).apply_strictly(&bytes, written.now).expect_err("it is no log");
         assert_eq!((refused.offset, refused.command.as_str()), (*at as u64, *command), "{refused}");
-        // A command that is known and answers an error is passed over, and the rest is applied.
+        // A known command that returns an error is skipped, and the rest is applied.
         let applied = Replay::begin(&written.engine, 0).apply(&[&bytes, set].concat(), written.now);
         let is_passed_over = parts.contains(&incr);
         assert_eq!(applied.is_ok(), is_passed_over, "{applied:?}");

@@ -1,5 +1,5 @@
-//! An engine under `appendfsync always` that loses its power while some clients write and others read: all reported changes
-//! are there.
+//! Tests of an engine under `appendfsync always` that loses its power while some clients write and others read. All changes
+//! that replies have shown are there afterwards.
 
 use std::io;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::healing::{ask, begin};
 #[derive(Debug)]
 struct Doomed {
     disk: CrashingDisk,
-    /// Syncs until then.
+    /// The number of fsyncs before the loss of power.
     left: AtomicU64,
 }
 
@@ -31,7 +31,7 @@ impl Between for Doomed {
     }
 }
 
-/// The highest number that a client was told while there was power, asking again and again.
+/// Sends a request repeatedly until the power is lost. Returns the highest number in the replies.
 fn told(mut local: Local, disk: &CrashingDisk, request: &str) -> u64 {
     let mut told = 0;
     loop {
@@ -44,7 +44,8 @@ fn told(mut local: Local, disk: &CrashingDisk, request: &str) -> u64 {
     }
 }
 
-/// Runs one life of an engine. A reported change that is not there again is an error.
+/// Runs an engine until its disk loses its power, and starts another on the surviving bytes. Returns an error if a change is
+/// missing that a reply has shown.
 fn live(seed: u64, plant: fn(&Engine)) -> Result<(), String> {
     let disk = CrashingDisk::new(Plan::default());
     let passing = PassingDisk::new(Arc::new(disk.clone()), Doomed { disk: disk.clone(), left: AtomicU64::new(0) });

@@ -1,4 +1,4 @@
-//! CONFIG SET workers while clients are served: more of them, fewer, and as many again, over each driver.
+//! Tests of CONFIG SET workers while clients are served: more workers, fewer, and the earlier number again, with each driver.
 
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use sleeve_server::{Config, Engine, Local, Opt};
 
 use crate::busy::Peer;
 
-/// The longest wait; only a test that fails waits for so long.
+/// The longest wait. Only a failing test waits this long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Served {
@@ -42,7 +42,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Returns the number of workers in INFO, and the number of those that retire.
+/// Returns the number of workers in INFO, and the number of retiring workers.
 fn told(local: &mut Local) -> (u64, u64) {
     let info = ask(local, "INFO server");
     let number = |name: &str| {
@@ -63,7 +63,7 @@ impl Served {
         Peer(stream)
     }
 
-    /// Opens so many connections, which have been answered: so they are spread over the workers.
+    /// Opens this many connections, and waits for a reply on each: then they are spread over the workers.
     fn open_many(&self, count: usize) -> Vec<Peer> {
         let mut peers: Vec<Peer> = (0..count).map(|_| self.open()).collect();
         peers.iter_mut().for_each(|peer| peer.ask(&["PING"], "+PONG\r\n"));
@@ -77,7 +77,7 @@ fn a_surplus_worker_serves_its_clients_and_ends_with_the_last() {
         let served = served(io, "4");
         let mut local = served.local();
         let mut peers = served.open_many(8);
-        // Among these is one of each worker that retires.
+        // Each retiring worker has one of these connections.
         peers[0].ask(&["CONFIG", "SET", "workers", "1"], "+OK\r\n");
         assert_eq!(told(&mut local), (1, 3), "{io}");
         assert_eq!(ask(&mut local, "CONFIG GET workers"), "*2\r\n$7\r\nworkers\r\n$1\r\n1\r\n");

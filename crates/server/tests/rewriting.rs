@@ -1,4 +1,5 @@
-//! An engine that serves only its own program: its AOF is begun and rewritten as a server's is, also over an older one.
+//! Tests of an engine that serves only its own program. Its AOF is begun and rewritten as a server's is, also in place of an
+//! older AOF.
 
 use std::io::{self, IoSlice};
 use std::path::Path;
@@ -26,7 +27,7 @@ fn begin(disk: &MemoryDisk, options: &[(Opt, &str)]) -> Arc<Engine> {
     engine
 }
 
-/// A number of INFO.
+/// Returns a number in INFO.
 fn info(local: &mut Local, name: &str) -> u64 {
     number(&ask(local, "INFO persistence"), name)
 }
@@ -36,15 +37,15 @@ fn number(text: &str, name: &str) -> u64 {
     number.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{name} is not in {text}"))
 }
 
-/// Returns whether nothing is being written, nothing is to be, and this many bases have been.
+/// Returns whether no rewrite or snapshot runs or is pending, and this many bases have been written.
 fn is_over(local: &mut Local, bases: u64) -> bool {
     let names = ["rdb_bgsave_in_progress", "aof_rewrite_in_progress", "aof_rewrite_scheduled"];
-    // Of one moment: between two looks another may begin.
+    // Take all fields from one reply: between two calls of INFO another rewrite may begin.
     let text = ask(local, "INFO persistence");
     names.iter().all(|name| number(&text, name) == 0) && number(&text, "aof_rewrites") == bases
 }
 
-/// Makes a snapshot last until it is released.
+/// Makes a snapshot wait until it is released.
 fn hold_snapshot(local: &mut Local) {
     assert_eq!(ask(local, "MSET a 1 b 2"), "+OK\r\n");
     assert_eq!(ask(local, "CONFIG SET rdb-key-save-delay 100000000"), "+OK\r\n");
@@ -91,7 +92,7 @@ fn a_log_is_begun_and_rewritten_behind_the_snapshot_that_is_being_written() {
     assert_is_there_again(&disk, engine, &[(Opt::Appendonly, "yes")]);
 }
 
-/// Puts many values in, of which little is left.
+/// Writes many values to one key, so that the AOF is much larger than the data.
 fn write_much(local: &mut Local) {
     for number in 0..200 {
         assert_eq!(ask(local, &format!("SET key {}{number}", "v".repeat(100))), "+OK\r\n");
@@ -116,7 +117,7 @@ fn a_log_over_an_older_one_that_was_not_read_goes_on_where_that_ended() {
         if begins != "BGREWRITEAOF" {
             assert_eq!(ask(&mut local, "SET later 1"), "+OK\r\n");
         }
-        // The files of the first are still there, and called history.
+        // The files of the first engine still exist, and the manifest lists them as history.
         assert_is_there_again(&disk, second, &logged);
     }
 }
@@ -130,7 +131,7 @@ fn an_old_base_in_requests_is_history_however_long_it_is() {
     assert_eq!(ask(&mut local, "BGSAVE"), "+Background saving started\r\n");
     wait_until("the snapshot", || is_over(&mut local, 0));
     let logged = [(Opt::Appendonly, "yes"), (Opt::AofDisableAutoGc, "yes"), (Opt::AofUseRdbPreamble, "no")];
-    // Its journal is much shorter than the base that it begins with.
+    // The journal of the second engine is much shorter than the base with which it begins.
     let second = begin(&disk, &logged);
     let mut local = Local::open(&second, || {});
     assert_eq!(ask(&mut local, "SET other 1"), "+OK\r\n");
@@ -191,10 +192,11 @@ fn a_start_removes_a_base_that_a_process_which_died_has_left() {
     again.persistence.aof.finish(&again);
 }
 
-/// A disk that keeps appends to one increment waiting, and the rewrite in front of its instant until one waits.
+/// A disk that holds appends to one increment back. It also holds the rewrite back, before its instant, until such an append
+/// waits.
 #[derive(Debug)]
 struct Held {
-    /// The name under which that was opened.
+    /// The name of the increment at the time at which it was opened.
     increment: &'static str,
     state: Mutex<HeldState>,
     changed: Condvar,
@@ -203,11 +205,11 @@ struct Held {
 #[derive(Debug, Default)]
 struct HeldState {
     is_holding: bool,
-    /// Appends that wait.
+    /// The number of waiting appends.
     waiting: usize,
-    /// A manifest is about to be put in its place.
+    /// A manifest is about to be renamed to its final name.
     is_renaming: bool,
-    /// The base is begun.
+    /// The base has been begun.
     has_base: bool,
 }
 
@@ -227,7 +229,7 @@ impl Held {
         drop(self.changed.wait_while(state, |state| is_so(state)));
     }
 
-    /// Begins to hold, as if nothing had happened yet.
+    /// Begins to hold calls back, with a new state.
     fn hold(&self) {
         self.with(|state| *state = HeldState { is_holding: true, ..HeldState::default() });
     }
@@ -235,7 +237,7 @@ impl Held {
 
 impl Between for Held {
     fn rename(&self, disk: &dyn Disk, from: &Path, to: &Path) -> io::Result<()> {
-        // The manifest that names the next increment.
+        // The renamed file is the manifest that names the next increment.
         self.with(|state| state.is_renaming = true);
         self.wait_while(|state| state.is_holding && state.waiting == 0);
         disk.rename(from, to)
@@ -259,20 +261,20 @@ fn the_instant_of_a_rewrite_does_not_wait_for_who_waits_for_the_disk() {
     let disk = PassingDisk::new(Arc::new(MemoryDisk::new()), Held::new("temp-appendonly.aof.incr"));
     let config = Config::default();
     config.assign(Opt::Appendonly, &[b"yes"]).expect("an option of the table");
-    // A client that reads keys in the same shard as the data that is being written waits for the disk.
+    // Use many shards: a client that reads a key waits for the disk if its shard also has the data that is being written.
     config.assign(Opt::Shards, &[b"256"]).expect("an option of the table");
     let engine = Engine::begin(config, Origin::of_machine().on(Arc::new(disk.clone())));
     boot::load(&engine).expect("a log begins");
     let (mut local, mut writer) = (Local::open(&engine, || {}), Local::open(&engine, || {}));
     assert_eq!(ask(&mut local, "SET a 1"), "+OK\r\n");
-    // Of the first base nothing is counted.
+    // Begin here, after the first base, so that the state has no trace of it.
     disk.between().hold();
     assert_eq!(ask(&mut local, "BGREWRITEAOF"), "+Background append only file rewriting started\r\n");
     let has_base = || disk.between().with(|state| state.has_base);
     let mut came = false;
     thread::scope(|scope| {
         scope.spawn(|| {
-            // Before that the rewrite needs the AOF, which the writing thread has.
+            // Write only after this: before it, the rewrite needs the AOF, which the writing thread would have.
             disk.between().wait_while(|state| state.is_holding && !state.is_renaming);
             assert_eq!(ask(&mut writer, "SET b 2"), "+OK\r\n");
         });
@@ -284,7 +286,7 @@ fn the_instant_of_a_rewrite_does_not_wait_for_who_waits_for_the_disk() {
             assert_eq!(ask(&mut local, "GET a"), "$1\r\n1\r\n");
         }
         came = has_base();
-        // Released even if the base was not begun, or the writer would never end.
+        // Release the appends even if the base was not begun: otherwise the writer would never end.
         disk.between().with(|state| state.is_holding = false);
     });
     assert!(came, "the base was not begun while the disk was waited for");
@@ -296,7 +298,7 @@ fn the_instant_of_a_rewrite_does_not_wait_for_who_waits_for_the_disk() {
 #[test]
 fn what_a_new_base_stands_for_is_on_the_disk() {
     let disk = MemoryDisk::new();
-    // No thread fsyncs the increment.
+    // With this policy no thread fsyncs the increment.
     let engine = begin(&disk, &[(Opt::Appendonly, "yes"), (Opt::Appendfsync, "no")]);
     let mut local = Local::open(&engine, || {});
     wait_until("the first base", || is_over(&mut local, 1));

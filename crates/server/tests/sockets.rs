@@ -1,6 +1,6 @@
-//! Connections as their peers see them: the connections that wait, those that are dropped, and the messages to each of them.
+//! Tests of connections as seen by their clients: waiting connections, dropped connections, and the messages to each of them.
 //!
-//! One worker serves all of them, so that one client's trouble is next to the other's replies.
+//! One worker serves all connections, so that the trouble of one client could affect the replies to another.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use sleeve_server::boot::{self, Server};
 use sleeve_server::{Config, Engine, Local, Opt};
 
-/// More bytes than a socket buffer of a loopback connection holds.
+/// A number of bytes larger than any socket buffer of a loopback connection.
 const BIG_LEN: usize = 30_000_000;
 
 struct Served {
@@ -39,7 +39,7 @@ impl Served {
 
     fn open(&self) -> TcpStream {
         let stream = TcpStream::connect(self.server.addresses()[0]).expect("listening");
-        // Only a test that fails waits for so long.
+        // Only a failing test waits this long.
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a time");
         stream
     }
@@ -49,7 +49,7 @@ fn send(stream: &mut TcpStream, text: &str) {
     stream.write_all(format!("{text}\r\n").as_bytes()).expect("connected");
 }
 
-/// Asks for a reply that one packet holds.
+/// Sends a request, and returns its reply, which fits into one packet.
 fn ask(stream: &mut TcpStream, text: &str) -> String {
     send(stream, text);
     let mut reply = vec![0; 65_536];
@@ -65,7 +65,7 @@ fn row_of(observer: &mut TcpStream, name: &str) -> Option<String> {
     list.lines().find(|line| line.contains(&format!(" name={name} "))).map(str::to_owned)
 }
 
-/// Waits until CLIENT LIST says this of a client, and returns its row; an empty one when the client has gone.
+/// Waits until the client's row in CLIENT LIST fulfils a condition, and returns the row; an empty one if the client has gone.
 fn until(observer: &mut TcpStream, name: &str, is: impl Fn(&str) -> bool) -> String {
     loop {
         let row = row_of(observer, name).unwrap_or_default();
@@ -92,7 +92,7 @@ fn replies_that_cannot_be_sent_reach_nobody_else() {
     let locked = served.engine.keyspace.store.lock_all();
     send(&mut gone, "GET key");
     drop(gone);
-    // Only now can the worker execute the request with the reply that it is to fail to send.
+    // Only now can the worker execute the request. Sending its reply will fail.
     drop(locked);
     assert_eq!(until(&mut victim, "gone", |_| false), "");
     assert_eq!(ask(&mut victim, "PING"), "+PONG\r\n");

@@ -1,4 +1,4 @@
-//! A log that is switched off while the engine is in use.
+//! Tests of an AOF that is switched off and on while the engine is in use.
 
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -15,13 +15,13 @@ use sleeve_server::may_end;
 use crate::logged::Logged;
 
 impl Logged {
-    /// Opens the folder of its AOF, as another process would.
+    /// Opens the folder of the engine's AOF, as another process would.
     fn folder(&self) -> Result<Folder, OpenError> {
         Folder::open(Arc::new(self.gate.clone()), self.engine.persistence.aof.options(&self.engine), 0)
     }
 }
 
-/// Returns whether this text is in the increments of an AOF that can be read to its end.
+/// Returns whether this text is in the increments of an AOF, which has to be readable to its end.
 fn is_there(folder: &Folder, text: &str) -> bool {
     let (mut replay, mut bytes) = (folder.replay(sleeve_disk::replay::Options::default()), Vec::new());
     while !matches!(replay.next(&mut bytes).unwrap_or_else(|damage| panic!("{damage}")), Step::End(_)) {}
@@ -53,7 +53,7 @@ fn a_log_that_is_switched_off_is_whole_when_that_is_answered() {
     drop(folder);
     assert_eq!(observer.ask("SET key other"), "+OK\r\n");
     assert!(!is_there(&logged.folder().expect("still nobody"), "other"));
-    // Nothing is closed a second time.
+    // A second CONFIG SET closes nothing.
     assert_eq!(observer.ask("CONFIG SET appendonly no"), "+OK\r\n");
 }
 
@@ -95,7 +95,7 @@ fn replies_wait_for_the_disk_while_the_first_base_is_written() {
     }
     logged.gate.set(Gate::Closed);
     writer.send("SET key value");
-    // The base is not fsynced yet: it waits for its keys.
+    // The base is not fsynced yet: its writer still waits between keys.
     logged.gate.wait_for_sync();
     let file = logged.engine.persistence.aof.folder_path(&logged.engine).join("temp-appendonly.aof.incr");
     let bytes = read_small(&logged.gate, &file, 1 << 20).expect("a file");
@@ -105,7 +105,7 @@ fn replies_wait_for_the_disk_while_the_first_base_is_written() {
     assert_eq!(writer.frame(), "+OK\r\n");
     writer.send("WAITAOF 1 0 0");
     while !observer.ask("INFO clients").contains("blocked_clients:1\r\n") {}
-    // Its data is nowhere else yet.
+    // The data is not stored anywhere else yet.
     assert_eq!(admin.ask("SHUTDOWN"), "-ERR Errors trying to SHUTDOWN. Check logs.\r\n");
     assert!(!may_end(&logged.engine, false) && may_end(&logged.engine, true));
     assert_eq!(admin.ask("CONFIG SET rdb-key-save-delay 0"), "+OK\r\n");
@@ -127,13 +127,13 @@ fn a_failed_sync_before_the_first_base_stays_failed_without_new_bytes() {
     logged.gate.set(Gate::Failing);
     assert!(writer.ask("SET key value").starts_with("-MISCONF "));
     logged.gate.set(Gate::Open);
-    // As its thread does now and then.
+    // The AOF thread does this now and then.
     logged.engine.persistence.aof.write(&logged.engine);
     assert!(admin.ask("INFO persistence").contains("aof_last_write_status:err"));
     assert!(writer.ask("SET key other").starts_with("-MISCONF "));
     assert_eq!(reader.ask("GET key"), "$5\r\nvalue\r\n", "nobody waits for what does not come");
     assert_eq!(admin.ask("CONFIG SET rdb-key-save-delay 0"), "+OK\r\n");
-    // With its base the AOF can be healed.
+    // Once the AOF has a base, it can be healed.
     while writer.ask("SET key third") != "+OK\r\n" {
         thread::yield_now();
     }
@@ -163,7 +163,7 @@ fn a_wait_for_an_aof_that_ends_before_its_base_learns_of_no_durability() {
     assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok(false), "no manifest names that increment");
 }
 
-/// A generator of numbers, from a seed.
+/// A generator of pseudorandom numbers.
 struct Chance(u64);
 
 impl Chance {
@@ -183,7 +183,7 @@ fn word(is_on: bool) -> &'static str {
     if is_on { "yes" } else { "no" }
 }
 
-/// Waits until the log is as it was asked to be, with nothing under way.
+/// Waits until the AOF has the requested state, and no change of it is in progress.
 fn settle(logged: &Logged, is_on: bool, sequence: &[String]) {
     let (file, deadline) = (&logged.engine.persistence.aof, Instant::now() + Duration::from_secs(60));
     let is_settled = || {
@@ -196,8 +196,8 @@ fn settle(logged: &Logged, is_on: bool, sequence: &[String]) {
     }
 }
 
-/// Switches the log on and off in a random order, alone and several times in a transaction, with rewrites, snapshots and writes
-/// in between. `fails` has syncs fail now and then.
+/// Switches the AOF on and off in a random order: once, or several times in a transaction, with rewrites, snapshots and
+/// writes in between. If `fails` is true, some fsyncs fail.
 fn switch_at_random(seed: u64, fails: bool) {
     let logged = Logged::new(&[(Opt::Workers, "2")]);
     let (mut client, mut other) = (logged.open(), logged.open());

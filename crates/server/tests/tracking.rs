@@ -1,4 +1,5 @@
-//! Client-side caching: the clients that get the invalidation of a change, in any mode in which they tracked when they read.
+//! Tests of client-side caching: the clients that get the invalidation of a change, for each mode of tracking at the time of
+//! the read.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ fn ask(local: &mut Local, line: &str) -> String {
     String::from_utf8_lossy(&replies).into_owned()
 }
 
-/// A client that speaks RESP3, and another one that changes keys.
+/// Returns an engine, a client with RESP3, and another client that changes keys.
 fn pair() -> (Arc<Engine>, Local, Local) {
     let engine = Engine::new(Config::default());
     let (mut reader, mut writer) = (Local::open(&engine, || ()), Local::open(&engine, || ()));
@@ -19,7 +20,8 @@ fn pair() -> (Arc<Engine>, Local, Local) {
     (engine, reader, writer)
 }
 
-/// Returns how many invalidations come with the reply to a PING, after these lines and a change of `a` by `changer`.
+/// Runs these lines, and then a change of `a`, by the same client if `by_itself` is true. Returns the number of invalidations
+/// that the client has got with its reply to a PING.
 fn heard(lines: &[&str], by_itself: bool) -> usize {
     let (_engine, mut reader, mut writer) = pair();
     lines.iter().for_each(|line| _ = ask(&mut reader, line));

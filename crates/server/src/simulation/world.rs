@@ -70,7 +70,7 @@ pub struct World {
     pub(super) network: Rc<RefCell<Network>>,
     pub(super) nodes: Vec<Node>,
     pub(super) stages: Vec<Stage>,
-    /// The running tasks. They are not dropped after a failure, because suspended tasks cannot be ended then.
+    /// The running tasks. They are not dropped: after a failure, suspended tasks stay as they are.
     tasks: ManuallyDrop<Vec<Task>>,
     clients: Vec<Client>,
     /// The number of the server to which clients write.
@@ -453,7 +453,7 @@ impl World {
             if round % 20 == 0 {
                 self.check()?;
             }
-            // The interval has no common multiple with the interval of the signs of life, so that a check may meet any state.
+            // The interval differs from that of the signs of life, so that checks fall on different moments between two of them.
             if round > 60 && round % 7 == 0 {
                 match self.differs() {
                     None => return Ok(()),
