@@ -16,8 +16,8 @@ use crate::host::log;
 /// The greatest length of a process's number in the file, in bytes.
 const BYTES_MAX: u64 = 32;
 
-/// Writes the number of this process into the file that the configuration names. If it cannot, the server goes on without the
-/// file, and the server log has the reason.
+/// Writes the number of this process to the file that the configuration names. If the write fails, the server continues
+/// without the file, and the server log has the reason.
 pub(super) fn write(config: &Config) -> Option<Claim> {
     let path = path_of(config)?;
     let written = write_to(&path);
@@ -27,7 +27,7 @@ pub(super) fn write(config: &Config) -> Option<Claim> {
     written.inspect_err(warn).ok()
 }
 
-/// Returns the reason why a server could not write its file.
+/// Returns the reason for which the server could not write its file; none if it could.
 pub(super) fn obstacle(config: &Config) -> Option<String> {
     let path = path_of(config)?;
     let found = own::follow(&path).and_then(|file| has_number_or_none(&file).and_then(|()| writable(&file)));
@@ -50,7 +50,7 @@ fn write_to(path: &Path) -> io::Result<Claim> {
     Claim::of(path)
 }
 
-/// Returns whether a file may be taken for one that a server has left: it is short and holds a number, or nothing.
+/// Checks that a file may be the file of an earlier server: it is short, and has a number or nothing in it.
 fn has_number_or_none(path: &Path) -> io::Result<()> {
     let found = match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -65,10 +65,10 @@ fn has_number_or_none(path: &Path) -> io::Result<()> {
     if is_number { Ok(()) } else { Err(foreign()) }
 }
 
-/// Checks that a file could be written, as far as that is possible without making or opening one.
+/// Checks that a file could be written, as far as that is possible without creating or opening a file.
 ///
 /// # Errors
-/// Those of the system.
+/// Errors of the operating system.
 pub(super) fn writable(path: &Path) -> io::Result<()> {
     let access = |path: &Path| Ok(rustix::fs::access(path, rustix::fs::Access::WRITE_OK)?);
     match std::fs::metadata(path) {

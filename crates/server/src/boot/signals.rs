@@ -1,8 +1,12 @@
-//! The reaction of a server process to signals: it ends, or goes on.
+//! The server's reaction to signals.
 //!
-//! SIGTERM and SIGINT end it, as their options state. SIGHUP does nothing, on purpose: the terminal at which a server was
-//! started may close, and all data would be lost with it. Called once, by the thread that starts the server. Fatal signals
-//! are handled by `crash`.
+//! | the signal | the reaction |
+//! | --- | --- |
+//! | SIGTERM, SIGINT | the server ends, as the options `shutdown-on-sigterm` and `shutdown-on-sigint` state |
+//! | SIGHUP | none, on purpose: the terminal at which a server was started may close, and all data would be lost with it |
+//! | SIGXFSZ | none: a write beyond the maximum size of a file is an error, like a full disk |
+//!
+//! The functions are called once, by the thread that starts the server. Fatal signals are handled by `crash`.
 
 use std::io;
 use std::sync::Arc;
@@ -18,33 +22,33 @@ use crate::engine::persistence::shutdown::{self, FinalSnapshot, Shutdown};
 use crate::host::log;
 use crate::host::waiting;
 
-/// The interval at which a signal that waits looks whether it still has to.
+/// The interval of the checks whether a signal still has to wait.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Ignores SIGHUP and SIGXFSZ. SIGPIPE is ignored already, as in every program of Rust.
+/// Ignores SIGHUP and SIGXFSZ. SIGPIPE is already ignored, as in every Rust program.
 pub fn ignore_hangups() {
-    // SAFETY: nothing runs when the signals come.
+    // SAFETY: ignored signals run no handler.
     unsafe {
         libc::signal(libc::SIGHUP, libc::SIG_IGN);
-        // A file that reaches the limit of its size is a disk that is full: an error of the write, and no reason to end.
+        // A file at its maximum size is like a full disk: the write fails, and the server does not end.
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
     }
 }
 
 /// Makes SIGTERM and SIGINT stop all workers. A second signal ends the process at once, unless the server has given up the
-/// first attempt.
+/// first attempt to end.
 ///
 /// # Errors
-/// Those of the system: no descriptor or no thread.
+/// Errors of the operating system: there is no free descriptor, or no thread can be started.
 pub fn catch(engine: &Arc<Engine>) -> io::Result<()> {
     let mut signals = Signals::new([SIGTERM, SIGINT])?;
     let stopping = Arc::clone(engine);
     engine.start_thread("signals", move || {
-        // How many ends the server had given up when it was last told to end, and began to.
+        // The number of attempts to end that the server had given up when the present attempt began.
         let mut ending_since = None;
         for signal in signals.forever() {
             if ending_since == Some(stopping.clients.pause.ends_given_up()) {
-                // A partial snapshot is of no use.
+                // Remove the partial snapshot, which is useless.
                 _ = stopping.persistence.disk.remove(&stopping.persistence.snapshots.unfinished_path(&stopping));
                 std::process::exit(1);
             }
@@ -75,8 +79,8 @@ pub fn catch(engine: &Arc<Engine>) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits as long as DEBUG PAUSE-CRON stops the periodic work, to which the end belongs. Returns false if SHUTDOWN ABORT has
-/// revoked the signal.
+/// Waits while DEBUG PAUSE-CRON stops the periodic work, because ending the server is part of that work. Returns false if
+/// SHUTDOWN ABORT has revoked the signal.
 fn wait_for_cron(engine: &Engine) -> bool {
     let (is_paused, waiting) = (|| engine.debug.pauses_cron.load(Ordering::Relaxed), &engine.persistence.waiting);
     if !is_paused() {

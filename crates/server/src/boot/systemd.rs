@@ -1,7 +1,8 @@
-//! Telling systemd how far the server is, as a service of type `notify` does.
+//! Messages to systemd about the state of the server, as a service of type `notify` sends them.
 //!
-//! The message is a datagram to the socket that the environment names (sd_notify(3)); nothing is read back. A supervisor
-//! that cannot be told is logged, and the server serves all the same. Called by the thread that starts the server.
+//! A message is a datagram to the socket that the environment names (sd_notify(3)); nothing is read back. If a message cannot
+//! be sent, the server log has the reason, and the server continues. The messages are sent by the thread that starts the
+//! server.
 
 use std::env;
 use std::ffi::OsStr;
@@ -13,16 +14,16 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use crate::config::{Config, Opt, value};
 use crate::host::log;
 
-/// The positions of the option's words.
+/// The values of the option `supervised`, as positions in its list of words.
 const NO: i64 = 0;
 const AUTO: i64 = 2;
 
-/// Clients are served from now on.
+/// The message that the server serves clients from now on.
 pub const READY: &str = "STATUS=Ready to accept connections\nREADY=1\n";
-/// The server is ending.
+/// The message that the server is ending.
 pub const STOPPING: &str = "STOPPING=1\n";
 
-/// Tells the supervisor, if there is to be one.
+/// Sends a message to the supervisor, if the configuration and the environment state one.
 pub fn tell(config: &Config, message: &str) {
     let (mode, socket) = (config.number(Opt::Supervised), env::var_os("NOTIFY_SOCKET"));
     match socket {
@@ -38,7 +39,7 @@ pub fn tell(config: &Config, message: &str) {
 }
 
 fn send(socket: &OsStr, message: &str) -> io::Result<()> {
-    // A leading @ stands for the zero of a name that is in no file system.
+    // A leading @ stands for a zero byte: the name is not in a file system.
     let address = match socket.as_bytes().strip_prefix(b"@") {
         Some(name) => SocketAddr::from_abstract_name(name)?,
         None => SocketAddr::from_pathname(socket)?,
