@@ -1,13 +1,13 @@
 //! The one table of options: name, aliases, kind with limits, default, when it may change, and its purpose.
 //!
-//! Names, kinds, limits and defaults are Redis 7.0's if Redis has the option. A fact about an option is written nowhere else:
-//! CONFIG GET, SET and REWRITE, the configuration file and the command line all read this table.
+//! Names, kinds, limits and defaults are those of Redis 7.0 if Redis has the option. Each fact about an option is written
+//! only here: CONFIG GET, SET and REWRITE, the configuration file and the command line all read this table.
 //!
-//! An option of a feature that is not built yet is either absent (and so unknown, like a misspelt one) or of kind
-//! [`Kind::Fixed`]. A fixed option takes only the values that are true of this server, because harnesses and client libraries
+//! An option of a feature that does not exist yet is either absent, and so unknown like a misspelt one, or of kind
+//! [`Kind::Fixed`]. A fixed option takes only the values that are true of this server. Test harnesses and client libraries
 //! start servers with `cluster-enabled no` or `io-threads 1`, and such true statements must not be refused.
 //!
-//! It holds no values (`state` does) and checks none (`value` does). Constant data; any thread.
+//! The table holds no values (`state` does) and checks none (`value` does). It is constant data, for any thread.
 
 /// The values that an option accepts, and the way they are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -16,7 +16,7 @@ impl Engine {
     /// Starts a thread that serves this engine. If the thread ends with an error or a panic, the engine ends.
     ///
     /// # Errors
-    /// Those of the system: too many threads. Nothing has changed then.
+    /// Errors of the operating system: too many threads. Nothing has changed then.
     pub(crate) fn start_thread(
         self: &Arc<Self>,
         name: &str,

@@ -74,7 +74,7 @@ pub struct Replay {
     task: u64,
     /// The primary has asked for this replica's offset (REPLCONF GETACK).
     is_asked: bool,
-    /// Whether a pause holds the next request.
+    /// A pause holds the next request.
     is_held: bool,
     /// Refuses to pass over any command, even if the options allow it.
     is_strict: bool,

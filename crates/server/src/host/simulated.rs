@@ -83,9 +83,9 @@ pub fn connect(host: &str, port: u16) -> Option<io::Result<OwnedFd>> {
 
 /// A task, which stands for a thread.
 pub struct Task {
-    /// Its owner.
+    /// The owner of the task.
     pub owner: usize,
-    /// Its name.
+    /// The name of the task.
     pub name: String,
     coroutine: Coroutine<(), (), ()>,
 }

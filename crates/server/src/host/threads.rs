@@ -8,7 +8,7 @@ use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 /// Starts a thread with a name that `ps` and a debugger show.
 ///
 /// # Errors
-/// Those of the system: too many threads, or too little memory.
+/// Errors of the operating system: too many threads, or too little memory.
 pub fn start<T: Send + 'static>(name: &str, run: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
     #[cfg(test)]
     refusal::check()?;

@@ -52,7 +52,7 @@ pub struct End {
     pub stands_for: Option<u64>,
     /// The database that is selected in the stream at that offset, if the snapshot states it.
     pub stream_database: Option<u32>,
-    /// Its position in the replication stream, if it states all parts of that.
+    /// The position of the snapshot in the replication stream, if the snapshot states all parts of it.
     pub place: Option<Place>,
 }
 

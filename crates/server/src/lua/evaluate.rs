@@ -103,7 +103,7 @@ pub fn fcall(cx: &mut Cx<'_>, request: Request<'_>, read_only: bool) -> Outcome 
 /// Compiles a script, enters it in the engine's scripts and returns its digest: SCRIPT LOAD.
 ///
 /// # Errors
-/// Its first line or its text is wrong.
+/// The first line or the text of the script is not valid.
 pub fn load_script(cx: &Cx<'_>, source: &[u8]) -> Result<Digest, Error> {
     let digest = digest_of(source);
     let scripts = &cx.engine.scripts;
@@ -126,7 +126,7 @@ pub fn forget_scripts(cx: &Cx<'_>) {
 /// Loads a library in this thread, without entering it in the engine's libraries: FUNCTION LOAD.
 ///
 /// # Errors
-/// Its first line or its text is wrong, or it raises an error.
+/// The first line or the text of the library is not valid, or it raises an error.
 pub fn load_library(cx: &Cx<'_>, code: &[u8]) -> Result<std::sync::Arc<Library>, Error> {
     let name = flags::library_name(code)?;
     interpreters::with(&cx.engine.scripts, |interpreters| library_room(cx, interpreters)?.load(name, code))

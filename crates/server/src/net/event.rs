@@ -21,8 +21,8 @@ pub enum Event {
     Accepted(Vec<Accepted>),
     /// A connection could not be accepted. No more are accepted until [`super::driver::Driver::accept_again`] is called.
     AcceptFailed(std::io::Error),
-    /// So many bytes of this connection are at the start of the buffer. In a wake-up a connection has at most one such event,
-    /// or its end: its replies are sent before the next.
+    /// This number of bytes of the connection is at the start of the buffer. In a wake-up a connection has at most one such
+    /// event, or its end: the replies to it are sent before the next one.
     Received(Token, usize),
     /// There may be bytes to receive from this connection, which is received into its session's own buffer.
     Receivable(Token),
@@ -41,7 +41,7 @@ pub enum Event {
 pub enum Sending {
     /// All bytes have been sent, or will be with the driver's next wait.
     Done,
-    /// So many bytes wait for the client to read.
+    /// This number of bytes waits for the client to read.
     Waiting(usize),
     /// The connection is broken.
     Broken,

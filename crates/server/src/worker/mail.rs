@@ -1,7 +1,7 @@
 //! The mail for a worker's clients.
 //!
-//! Letters are read in the order in which they arrived, except those for a client whose session another thread still runs
-//! (`long_script`).
+//! Letters are read in the order of their arrival. The exceptions are letters for a client with a session that another thread
+//! still runs (`long_script`).
 
 use super::Worker;
 use super::replica_feeds;

@@ -55,7 +55,7 @@ pub enum Doors {
 #[derive(Debug)]
 pub(super) struct Member {
     number: usize,
-    /// Its mailbox.
+    /// The mailbox of the worker.
     pub mailbox: Arc<Mailbox>,
     /// The number of its clients, including connections that were given to it and not taken over yet.
     pub clients: AtomicUsize,
@@ -66,7 +66,7 @@ pub(super) struct Member {
 /// A session that went on running after its worker was handed over.
 #[derive(Debug)]
 pub(super) struct Returned {
-    /// Its connection.
+    /// The connection of the session.
     pub token: Token,
     /// The session.
     pub session: Box<Session>,

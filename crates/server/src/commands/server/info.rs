@@ -13,7 +13,7 @@ use crate::request::error::Outcome;
 struct Section {
     /// The name in requests, in lower case.
     name: &'static str,
-    /// Its headline.
+    /// The headline of the section.
     title: &'static str,
     /// INFO without arguments shows the section.
     default: bool,

@@ -33,7 +33,8 @@ pub(super) struct Trim {
 /// The outcome of trimming.
 #[derive(Debug)]
 pub(super) enum Trimmed {
-    /// So many entries were removed from the front. The second value is the exact bound to which the stream was trimmed.
+    /// The number of entries that were removed from the front. The second value is the exact bound to which the stream was
+    /// trimmed.
     Front(u64, Keep),
     /// These entries were removed one by one, and from the pending ones of groups.
     Each(Done),

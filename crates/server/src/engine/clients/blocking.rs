@@ -117,9 +117,9 @@ pub struct Waiter {
     pub client: Arc<ClientInfo>,
     /// The user as which the client is logged in.
     pub user: Arc<User>,
-    /// Its command.
+    /// The command of the blocked client.
     pub row: &'static Row,
-    /// Its selected database.
+    /// The selected database of the blocked client.
     pub database: u32,
     /// The protocol of its replies.
     pub protocol: Protocol,
@@ -273,7 +273,7 @@ pub struct NewWaiter<'a> {
     pub client: &'a Arc<ClientInfo>,
     /// The user as which the client is logged in.
     pub user: &'a Arc<User>,
-    /// Its command.
+    /// The command of the blocked client.
     pub row: &'static Row,
     /// See [`Waiter::database`].
     pub database: u32,

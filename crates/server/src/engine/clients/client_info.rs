@@ -41,9 +41,9 @@ pub struct ClientInfo {
     pub mailbox: Arc<Mailbox>,
     /// The names that it has given itself.
     pub names: Mutex<ClientNames>,
-    /// Its settings and last command, as its session has them.
+    /// The client's settings and last command, as its session has them.
     pub activity: ClientActivity,
-    /// Its transaction.
+    /// The client's transaction.
     pub multi: ClientMulti,
     /// The numbers of channels, patterns and shard channels to which the client is subscribed.
     pub listened: [AtomicUsize; 3],
@@ -59,7 +59,7 @@ pub struct ClientInfo {
     pub settings: ClientSettings,
     /// The conditions that hold the client, and its end.
     pub status: ClientStatus,
-    /// Its part in the offer of the Unix socket, if any.
+    /// The client's part in the offer of the Unix socket, if any.
     pub unix_route: Mutex<Option<Box<UnixRoute>>>,
 }
 

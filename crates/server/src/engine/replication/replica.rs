@@ -374,7 +374,7 @@ impl Replica {
     /// bytes before `end`. The bytes are counted in `total`, which does not grow beyond `total_max`.
     ///
     /// # Errors
-    /// Those of the system. The journal then goes on keeping the bytes.
+    /// Errors of the operating system. The journal then goes on keeping the bytes.
     pub fn spill(
         &self,
         (end, kept): (u64, u64),

@@ -88,8 +88,8 @@ pub struct Task {
     pub primary: Address,
     /// The number of this task.
     pub number: u64,
-    /// How often this server had become a primary, or had changed data by itself, when the task began. Data that was copied
-    /// before such a change is no copy any more.
+    /// The number of times that this server had become a primary, or had changed data by itself, when the task began. Data
+    /// that was copied before such a change is no copy any more.
     pub leads: u64,
     /// This server's own journal, from the time when it was a primary, may be continued.
     pub may_continue: bool,

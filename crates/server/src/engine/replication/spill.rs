@@ -46,7 +46,7 @@ impl Spill {
     /// Adds bytes to the end, in a file that `make` begins if one is needed.
     ///
     /// # Errors
-    /// Those of the system. Nothing was added then.
+    /// Errors of the operating system. Nothing was added then.
     pub fn write(&mut self, bytes: &[u8], make: impl FnOnce() -> io::Result<Arc<dyn File>>) -> io::Result<()> {
         if self.pieces.back().is_none_or(|piece| piece.is_torn || piece.len >= FILE_BYTES) {
             self.pieces.push_back(SpillFile { file: make()?, len: 0, read: 0, is_torn: false });

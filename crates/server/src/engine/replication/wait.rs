@@ -41,7 +41,7 @@ pub struct Caller {
     pub wanted: WaitCondition,
     /// The time of the timeout, in monotonic milliseconds.
     pub until_ms: Option<u64>,
-    /// Its callback.
+    /// The callback of the program.
     pub call: AckCall,
 }
 

@@ -60,7 +60,7 @@ pub struct Library {
     pub name: String,
     /// The library's text, shebang included.
     pub code: Box<[u8]>,
-    /// Its functions, in the order of their names.
+    /// The functions of the library, in the order of their names.
     pub functions: Vec<FunctionFacts>,
 }
 
@@ -69,7 +69,7 @@ pub struct Library {
 pub struct FunctionFacts {
     /// The function's name.
     pub name: String,
-    /// Its declared flags.
+    /// The declared flags of the function.
     pub flags: ScriptFlags,
     /// The description that the library gives.
     pub description: Option<Vec<u8>>,

@@ -64,7 +64,7 @@ impl CompiledScripts {
     /// Compiles a script in this state. Another thread may have loaded it into the engine.
     ///
     /// # Errors
-    /// Its first line or its text is wrong.
+    /// The first line or the text of the script is not valid.
     pub fn compile(&mut self, digest: Digest, source: &[u8]) -> Result<&Compiled, Error> {
         let flags = flags::of_script(source)?;
         let function = self
@@ -79,7 +79,7 @@ impl CompiledScripts {
 /// Compiles a script in this thread's state, and enters it in the engine's scripts under its digest.
 ///
 /// # Errors
-/// Its first line or its text is wrong.
+/// The first line or the text of the script is not valid.
 pub fn make_known(room: &mut CompiledScripts, scripts: &Scripts, digest: Digest, source: &[u8]) -> Result<(), Error> {
     let flags = match room.get(&digest) {
         Some(compiled) => compiled.flags,

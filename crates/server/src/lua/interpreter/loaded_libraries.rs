@@ -88,10 +88,10 @@ impl LoadedLibraries {
         Ok(Self { interpreter, loading, registered, loaded: HashMap::new(), callable: HashMap::new(), generation: 0 })
     }
 
-    /// Loads a new library; returns it with its functions, to be entered in the engine's libraries.
+    /// Loads a new library. Returns it with its functions, for the engine's libraries.
     ///
     /// # Errors
-    /// Its text is wrong, it raises an error, or it registers nothing.
+    /// The text of the library is not valid, or it raises an error or registers nothing.
     pub fn load(&mut self, name: String, code: &[u8]) -> Result<Arc<Library>, Error> {
         let body = self
             .interpreter

@@ -11,7 +11,7 @@ use crate::request::output::Output;
 /// A connection of the driver `epoll`.
 #[derive(Debug)]
 pub struct EpollConnection {
-    /// Its socket.
+    /// The socket of the connection.
     pub socket: OwnedFd,
     /// The unsent bytes.
     pub waiting: Output,

@@ -19,7 +19,7 @@ use crate::request::output::Output;
 /// A connection of the driver `uring`.
 #[derive(Debug)]
 pub struct UringConnection {
-    /// Its socket.
+    /// The socket of the connection.
     pub socket: OwnedFd,
     /// The unsent bytes.
     pub waiting: Output,

@@ -71,7 +71,7 @@ pub struct Uring {
 /// An event that the worker has not taken.
 #[derive(Debug)]
 enum Happened {
-    /// So many bytes are in this buffer of the ring.
+    /// This number of bytes is in this buffer of the ring.
     Received(Token, u16, usize),
     /// The bytes that were put aside for a connection can be taken.
     PutAside(Token),

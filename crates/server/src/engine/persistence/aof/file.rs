@@ -369,7 +369,7 @@ impl OpenLog {
     /// Writes the part of the journal that the file lacks.
     ///
     /// # Errors
-    /// Those of the system; bytes that are not in the file are written with the next call.
+    /// Errors of the operating system; bytes that are not in the file are written with the next call.
     pub fn write(&mut self, now_s: i64) -> io::Result<()> {
         loop {
             let mut slices = self.writer.take(usize::MAX);
@@ -409,7 +409,7 @@ impl OpenLog {
     /// Fsyncs the written bytes; if that fails, heals the AOF once. For the thread that closes the AOF.
     ///
     /// # Errors
-    /// Those of the system; then bytes that were not fsynced before may be lost.
+    /// Errors of the operating system; then bytes that were not fsynced before may be lost.
     pub fn sync_or_heal(&mut self) -> io::Result<()> {
         let Some(job) = self.log.sync_job() else { return Ok(()) };
         match job.run() {
@@ -425,8 +425,8 @@ impl OpenLog {
     /// If an fsync has failed, writes the bytes that may be lost again, into an increment of its own.
     ///
     /// # Errors
-    /// Those of the system, or that of the failed fsync if the AOF cannot be healed now, because its first base is still to
-    /// come or it is being rewritten; the caller has to retry.
+    /// Errors of the operating system, or that of the failed fsync if the AOF cannot be healed now, because its first base is
+    /// still to come or it is being rewritten; the caller has to retry.
     pub fn heal(&mut self) -> io::Result<()> {
         let Health::SyncFailed(reason) = self.log.health() else { return Ok(()) };
         let hurt = io::Error::other(format!("a sync has failed before: {reason}"));

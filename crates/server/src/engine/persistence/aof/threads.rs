@@ -26,7 +26,7 @@ const COMMIT_WAIT_MAX: Duration = Duration::from_millis(20);
 /// Starts the threads of an AOF with this opening; they end when it is closed.
 ///
 /// # Errors
-/// Those of the system.
+/// Errors of the operating system.
 pub fn start(engine: &Arc<Engine>, opening: u64) -> std::io::Result<()> {
     engine.detach_thread("log", move |engine| {
         write_when_asked(engine, opening);

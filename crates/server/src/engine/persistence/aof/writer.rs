@@ -26,7 +26,7 @@ impl Aof {
     /// served yet.
     ///
     /// # Errors
-    /// Those of the system: the AOF threads cannot start.
+    /// Errors of the operating system: the AOF threads cannot start.
     pub fn open(&self, engine: &Engine, log: AofWriter) -> io::Result<()> {
         self.open_at_instant(engine, log).inspect_err(|_| _ = self.drop_if(engine, |_| true))
     }
@@ -35,7 +35,7 @@ impl Aof {
     /// if the threads cannot start, the AOF stays open, and the caller has to drop it.
     ///
     /// # Errors
-    /// Those of the system: the AOF threads cannot start.
+    /// Errors of the operating system: the AOF threads cannot start.
     pub(in crate::engine::persistence) fn open_at_instant(&self, engine: &Engine, log: AofWriter) -> io::Result<()> {
         let opening = self.set_open(OpenLog::new(log, &engine.journal));
         engine.persistence.pass(engine.journal.end());
@@ -66,7 +66,7 @@ impl Aof {
     /// has failed before, the AOF is healed once, because the disk may work again and there will be no later chance.
     ///
     /// # Errors
-    /// Those of the system; the AOF is closed all the same.
+    /// Errors of the operating system; the AOF is closed all the same.
     pub fn close(&self, engine: &Engine) -> io::Result<()> {
         let turn = self.sync_turn();
         // As long as the AOF lacks its base, a start would not find its contents.

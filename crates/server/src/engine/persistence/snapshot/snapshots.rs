@@ -125,7 +125,7 @@ pub struct Snapshots {
     are_ruled: AtomicBool,
     /// The progress of the running snapshot, or of the last.
     pub progress: Progress,
-    /// How many snapshots have begun, and how long the last beginning took.
+    /// The number of snapshots that have begun, and the duration of the last beginning.
     pub beginnings: Beginnings,
 }
 

@@ -293,7 +293,7 @@ impl Out {
 /// Renames a file to its final name, durably.
 ///
 /// # Errors
-/// Those of the system.
+/// Errors of the operating system.
 pub fn put_in_place(disk: &dyn Disk, beside: &Path, path: &Path) -> io::Result<()> {
     disk.rename(beside, path)?;
     disk.sync_folder(path.parent().unwrap_or(Path::new("")))
