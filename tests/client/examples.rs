@@ -252,7 +252,7 @@ fn each_line_is_counted_once_by_a_server_after_kill_9() {
 /// before.
 fn live(url: &str, folder: &Path, steps: usize) -> bool {
     let mut command = Command::new(std::env::current_exe().expect("this program"));
-    command.args(["--exact", "programs::count_as_a_child", "--nocapture"]);
+    command.args(["--exact", "client::examples::count_as_a_child", "--nocapture"]);
     command.env("PROGRAMS_URL", url).env("PROGRAMS_FOLDER", folder).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().expect("a child");
     let lines = BufReader::new(child.stdout.take().expect("its output")).lines();

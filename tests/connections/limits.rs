@@ -81,7 +81,7 @@ fn an_invalidation_by_eviction_precedes_the_reply() {
         // The limit comes with the command that exceeds it, because CONFIG SET of a limit evicts by itself.
         let value = "x".repeat(1 << 20);
         let used = field(&mut server.connect(), "used_memory");
-        ask(&mut server.connect(), &format!("CONFIG SET maxmemory {}", used + (1 << 20)));
+        ask(&mut server.connect(), &format!("CONFIG SET maxmemory {}", used + (1 << 19)));
         reader.send(&request(&["SET", "large", &value])).unwrap();
         reader.send(&request(&["SET", "another", "v"])).unwrap();
         let replies: Vec<Vec<u8>> = (0..3).map(|_| reader.reply().unwrap()).collect();

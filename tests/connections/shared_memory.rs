@@ -288,7 +288,7 @@ fn a_client_that_is_killed_leaves_nothing_behind() {
         let before = sockets(&server);
         for _ in 0..5 {
             let mut child = Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "shared_memory::load_until_killed"])
+                .args(["--exact", "connections::shared_memory::load_until_killed"])
                 .env(URL, socket_url(&server))
                 .stdout(Stdio::null())
                 .spawn()

@@ -15,9 +15,9 @@ pub fn digest(server: &Server) -> String {
     ask(&mut server.connect(), &["DEBUG", "DIGEST"])
 }
 
-/// Returns the value of a line of INFO persistence.
+/// Returns the value of a line of INFO.
 pub fn info(server: &Server, name: &str) -> String {
-    let text = ask(&mut server.connect(), &["INFO", "persistence"]);
+    let text = ask(&mut server.connect(), &["INFO", "everything"]);
     let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name}:"))).map(str::to_owned);
     line.unwrap_or_else(|| panic!("{name} is not in {text}"))
 }

@@ -257,8 +257,8 @@ fn a_replica_changes_nothing_and_is_sent_no_reply_amid_its_stream() {
     assert_eq!(ask(&mut ours, &["EXISTS", "a"]), ":0\r\n");
     assert_eq!(ask(&mut ours, &["PUBLISH", "news", "one"]), ":0\r\n");
     assert_eq!(ask(&mut ours, &["SET", "b", "1"]), "+OK\r\n");
-    let effects = "*3\r\n$7\r\npublish\r\n$4\r\nnews\r\n$3\r\none\r\n\
-                   *2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$1\r\nb\r\n$1\r\n1\r\n";
+    let effects = "*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$7\r\nPUBLISH\r\n$4\r\nnews\r\n$3\r\none\r\n\
+                   *3\r\n$3\r\nSET\r\n$1\r\nb\r\n$1\r\n1\r\n";
     assert_eq!(say(&mut stream, "", "\r\nb\r\n$1\r\n1\r\n"), effects);
 }
 

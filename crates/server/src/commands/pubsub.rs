@@ -86,7 +86,9 @@ pub fn monitor(cx: &mut Cx<'_>) -> Outcome {
 /// Answers PUBLISH and SPUBLISH.
 pub fn publish(cx: &mut Cx<'_>, request: Request<'_>, kind: Kind) -> Outcome {
     let receivers = publish::publish(cx, kind, request.arg(1), request.arg(2));
-    let name = request.row.name.as_bytes();
+    // Replicas get the client's spelling, as in Redis, unless the command has another name here (`rename-command`).
+    let (name, sent) = (request.row.name.as_bytes(), request.arg(0));
+    let name = if sent.eq_ignore_ascii_case(name) { sent } else { name };
     let words = std::iter::once(name).chain(request.args.iter().skip(1));
     cx.locks.recorder.send_to_replicas(words, request.len());
     cx.reply().integer(receivers as i64);

@@ -100,7 +100,11 @@ fn follow(engine: &Arc<Engine>) -> Result<(), String> {
                 role.set_state(&task, LinkState::Connect, clock::monotonic_ms());
                 role_change::note_role(engine);
                 pause = pause::next(pause, broken.fault, follower.reached());
-                let again = if pause.is_zero() { "now".to_owned() } else { format!("in {} s", pause.as_secs()) };
+                let again = match pause.as_secs() {
+                    0 if pause.is_zero() => "now".to_owned(),
+                    0 => format!("in {} ms", pause.as_millis()),
+                    seconds => format!("in {seconds} s"),
+                };
                 log::warning(&format!(
                     "The link to MASTER {primary} has ended: {}. It is tried again {again}",
                     broken.reason
