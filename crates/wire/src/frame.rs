@@ -121,12 +121,13 @@ enum Content {
 }
 
 /// Reads the line at `position`, which `searched` bytes are known not to end. `None` when the line is not whole.
-#[inline]
+#[inline(always)]
 fn read_head(buffer: &[u8], position: usize, searched: usize) -> Result<Option<Head>, FrameError> {
     let Some(rest) = buffer.get(position..) else { return Ok(None) };
-    // Most lines are a length of one digit.
-    if let [kind, digit @ b'0'..=b'9', b'\r', b'\n', ..] = *rest {
-        let content = announced(kind, Some(u64::from(digit - b'0')))?;
+    // Most lengths have one digit.
+    if let [kind @ (b'*' | b'$'), digit @ b'0'..=b'9', b'\r', b'\n', ..] = *rest {
+        let length = digit - b'0';
+        let content = if kind == b'*' { Content::Aggregate(length.into()) } else { Content::Bulk(length.into()) };
         return Ok(Some(Head { kind, line_end: position + 2, body: position + 4, content }));
     }
     let Some((&kind, _)) = rest.split_first() else { return Ok(None) };
@@ -166,26 +167,15 @@ fn known_type(kind: u8) -> Result<(), FrameError> {
 #[inline]
 fn read_content(kind: u8, line: &[u8]) -> Result<Content, FrameError> {
     match kind {
-        b'$' | b'!' | b'=' => announced(kind, read_length(line, BULK_LENGTH_MAX)?),
-        b'*' | b'~' | b'>' | b'%' | b'|' => announced(kind, read_length(line, ELEMENTS_MAX)?),
-        _ => announced(kind, None),
-    }
-}
-
-/// Returns the content of a frame by its length. The length is `None` for a null, and has no meaning for a kind without one.
-#[inline]
-fn announced(kind: u8, length: Option<u64>) -> Result<Content, FrameError> {
-    match (kind, length) {
-        (b'+' | b'-' | b':' | b'_' | b'#' | b',' | b'(', _) => Ok(Content::Line),
-        (b'$' | b'!' | b'=', Some(length)) => {
-            Ok(Content::Bulk(usize::try_from(length).map_err(|_| FrameError::BadNumber)?))
-        }
-        (b'*' | b'~' | b'>', Some(count)) => Ok(Content::Aggregate(count)),
-        (b'%', Some(pairs)) => Ok(Content::Aggregate(pairs * 2)),
-        (b'|', Some(pairs)) => Ok(Content::Attribute(pairs * 2)),
-        (b'$' | b'!' | b'=' | b'*' | b'~' | b'>' | b'%', None) => Ok(Content::Line),
-        (b'|', None) => Err(FrameError::BadNumber),
-        (other, _) => Err(FrameError::UnknownType(other)),
+        b'+' | b'-' | b':' | b'_' | b'#' | b',' | b'(' => Ok(Content::Line),
+        b'$' | b'!' | b'=' => match read_length(line, BULK_LENGTH_MAX)? {
+            Some(length) => Ok(Content::Bulk(usize::try_from(length).map_err(|_| FrameError::BadNumber)?)),
+            None => Ok(Content::Line),
+        },
+        b'*' | b'~' | b'>' => Ok(read_length(line, ELEMENTS_MAX)?.map_or(Content::Line, Content::Aggregate)),
+        b'%' => Ok(read_length(line, ELEMENTS_MAX)?.map_or(Content::Line, |pairs| Content::Aggregate(pairs * 2))),
+        b'|' => Ok(Content::Attribute(read_length(line, ELEMENTS_MAX)?.ok_or(FrameError::BadNumber)? * 2)),
+        other => Err(FrameError::UnknownType(other)),
     }
 }
 
@@ -328,20 +318,7 @@ impl<'a> Iterator for Walk<'a> {
 
 /// Returns the frame that `buffer` starts with, an aggregate without its elements, and the offset of the next frame.
 fn step(buffer: &[u8]) -> Result<(Frame<'_>, usize), FrameError> {
-    let mut start = 0;
-    loop {
-        let head = read_head(buffer, start, 0)?.ok_or(FrameError::Truncated)?;
-        match head.content {
-            Content::Aggregate(count) => {
-                return Ok((aggregate_frame(head.kind, Items { bytes: &[], remaining: count }), head.body));
-            }
-            Content::Attribute(count) => start = skip(buffer, head.body, count)?,
-            Content::Line | Content::Bulk(_) => {
-                let (frame, length) = decode(buffer.get(start..).unwrap_or_default())?;
-                return Ok((frame, start + length));
-            }
-        }
-    }
+    decode_first(buffer, |body, _| Ok(body))
 }
 
 impl<'a> Iterator for Items<'a> {
@@ -375,6 +352,23 @@ impl<'a> Iterator for Items<'a> {
 ///
 /// Attributes before it are passed over. Fails with [`FrameError::Truncated`] when the frame is not whole.
 pub fn decode(buffer: &[u8]) -> Result<(Frame<'_>, usize), FrameError> {
+    decode_first(buffer, |body, count| skip(buffer, body, count))
+}
+
+/// Decodes a buffer that is one frame, as a [`Scanner`] cuts it. The end of an aggregate is not searched for again.
+pub fn decode_whole(buffer: &[u8]) -> Result<Frame<'_>, FrameError> {
+    decode_first(buffer, |_, _| Ok(buffer.len())).map(|(frame, _)| frame)
+}
+
+/// Decodes the first frame behind its attributes; returns it with the offset of its end. `end_of` returns the end of an
+/// aggregate's elements from their offset and count.
+///
+/// Each caller has a copy of its own: a call would lay the head down in memory.
+#[inline(always)]
+fn decode_first(
+    buffer: &[u8],
+    end_of: impl FnOnce(usize, u64) -> Result<usize, FrameError>,
+) -> Result<(Frame<'_>, usize), FrameError> {
     let mut start = 0;
     loop {
         let head = read_head(buffer, start, 0)?.ok_or(FrameError::Truncated)?;
@@ -387,7 +381,7 @@ pub fn decode(buffer: &[u8]) -> Result<(Frame<'_>, usize), FrameError> {
                 Ok((bulk_frame(head.kind, text)?, end))
             }
             Content::Aggregate(count) => {
-                let end = skip(buffer, head.body, count)?;
+                let end = end_of(head.body, count)?;
                 let bytes = buffer.get(head.body..end).unwrap_or_default();
                 Ok((aggregate_frame(head.kind, Items { bytes, remaining: count }), end))
             }
@@ -397,15 +391,6 @@ pub fn decode(buffer: &[u8]) -> Result<(Frame<'_>, usize), FrameError> {
             }
         };
     }
-}
-
-/// Decodes a buffer that is one frame, as a [`Scanner`] cuts it. The end of an aggregate is not searched for again.
-pub fn decode_whole(buffer: &[u8]) -> Result<Frame<'_>, FrameError> {
-    let (mut frame, body) = step(buffer)?;
-    if let Frame::Array(items) | Frame::Set(items) | Frame::Map(items) | Frame::Push(items) = &mut frame {
-        items.bytes = buffer.get(body..).unwrap_or_default();
-    }
-    Ok(frame)
 }
 
 /// Returns where the `count` frames that start at `position` end.

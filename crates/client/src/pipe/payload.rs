@@ -77,6 +77,14 @@ impl Payload {
     pub(crate) fn frame(&self) -> Result<Frame<'_>, Error> {
         match self {
             Self::Text { length, bytes } => Ok(Frame::Bulk(bytes.get(..usize::from(*length)).unwrap_or_default())),
+            _ => self.decoded(),
+        }
+    }
+
+    /// Returns a reply other than a short string as a frame.
+    fn decoded(&self) -> Result<Frame<'_>, Error> {
+        match self {
+            Self::Text { length, bytes } => Ok(Frame::Bulk(bytes.get(..usize::from(*length)).unwrap_or_default())),
             Self::Short { length, bytes } => whole(bytes.get(..usize::from(*length)).unwrap_or_default()),
             Self::Long(bytes) => whole(bytes),
             Self::SharedText(text) => Ok(Frame::Bulk(text)),

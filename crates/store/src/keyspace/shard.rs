@@ -203,7 +203,7 @@ impl Shard {
     }
 
     /// Does the same as [`Shard::set`]; if a key is replaced, `renew` turns its old access clock into the new one.
-    #[inline]
+    #[inline(always)]
     pub fn replace(
         &mut self,
         db: usize,
@@ -216,7 +216,8 @@ impl Shard {
         self.store(db, key, Body::new(value), deadline, moment, renew)
     }
 
-    #[inline]
+    /// Sets a key to an encoded value. Each caller has a copy of its own: a call would lay key and value down in memory.
+    #[inline(always)]
     fn store(
         &mut self,
         db: usize,
@@ -423,7 +424,7 @@ impl Shard {
     }
 
     /// Keeps the list of hashes with expiring fields up to date when a key gets another value.
-    #[inline]
+    #[inline(always)]
     fn follow(&mut self, db: usize, key: Key<'_>, due_ms: Option<i64>) {
         if due_ms.is_some() || self.due.get(db).is_some_and(|due| !due.is_empty()) {
             self.table_mut(db);

@@ -215,7 +215,7 @@ impl Table {
     }
 
     /// Returns the entry of a key, to be changed.
-    #[inline]
+    #[inline(always)]
     pub fn find_mut(&mut self, position: u64, key: &[u8]) -> Option<EntryMut<'_>> {
         self.occupied(position, key).map(Occupied::into_entry)
     }
