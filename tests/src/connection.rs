@@ -27,7 +27,7 @@ impl Connection {
     /// Connects, without Nagle's delay.
     ///
     /// # Errors
-    /// Those of the socket.
+    /// The errors of the socket.
     pub fn open(address: SocketAddr) -> io::Result<Connection> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
@@ -38,7 +38,7 @@ impl Connection {
     /// Sends a request of these arguments and returns its reply as it came.
     ///
     /// # Errors
-    /// Those of the socket; `UnexpectedEof` when the server closed the connection.
+    /// The errors of the socket; `UnexpectedEof` when the server closed the connection.
     pub fn command<A: AsRef<[u8]>>(&mut self, arguments: &[A]) -> io::Result<Vec<u8>> {
         self.send(&request(arguments))?;
         self.reply()
@@ -47,7 +47,7 @@ impl Connection {
     /// Sends bytes as they are.
     ///
     /// # Errors
-    /// Those of the socket.
+    /// The errors of the socket.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)
     }
@@ -55,7 +55,8 @@ impl Connection {
     /// Returns the next whole reply (or push) as it came.
     ///
     /// # Errors
-    /// Those of the socket, `UnexpectedEof` when the server closed the connection, `InvalidData` for bytes that are no reply.
+    /// The errors of the socket, `UnexpectedEof` when the server closed the connection, `InvalidData` for bytes that are no
+    /// reply.
     pub fn reply(&mut self) -> io::Result<Vec<u8>> {
         loop {
             let next = self.scanner.scan(&self.received[self.taken..]);
@@ -86,7 +87,7 @@ impl Connection {
     /// Reads everything up to the end of the connection, for peers that close it.
     ///
     /// # Errors
-    /// Those of the socket; a reset counts as the end.
+    /// The errors of the socket; a reset counts as the end.
     pub fn read_to_end(&mut self) -> io::Result<Vec<u8>> {
         loop {
             match self.receive() {

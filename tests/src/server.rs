@@ -266,7 +266,7 @@ impl Server {
     /// Opens a new connection, authenticated if the settings name a password.
     ///
     /// # Errors
-    /// Those of the socket.
+    /// The errors of the socket.
     pub fn try_connect(&self) -> io::Result<Connection> {
         let mut connection = Connection::open(self.address())?;
         if let Some(password) = &self.settings.password {

@@ -34,7 +34,7 @@ impl Unread {
     /// Returns the number of bytes that wait at the far end of the connection with these ends; 0 as well if that end is gone.
     ///
     /// # Errors
-    /// Those of the sockets.
+    /// The errors of the sockets.
     pub fn bytes(&self, near: SocketAddrV4, far: SocketAddrV4) -> io::Result<u32> {
         send(&self.line, &question(far, near), SendFlags::empty())?;
         let mut answer = [0; 4096];
@@ -51,7 +51,7 @@ impl Unread {
 /// Returns the near and the far end of a connection.
 ///
 /// # Errors
-/// Those of the socket, or that it is no IPv4 socket.
+/// The errors of the socket, or that it is no IPv4 socket.
 pub fn ends(stream: &TcpStream) -> io::Result<(SocketAddrV4, SocketAddrV4)> {
     match (stream.local_addr()?, stream.peer_addr()?) {
         (SocketAddr::V4(near), SocketAddr::V4(far)) => Ok((near, far)),

@@ -150,7 +150,7 @@ impl<M: Words> Writer<M> {
     /// ring. Returns false if there is room by now.
     ///
     /// # Errors
-    /// Those of [`Writer::write`].
+    /// The errors of [`Writer::write`].
     pub fn wait_for_room(&mut self) -> Result<bool, Broken> {
         let waits = self.place.head(&self.memory, WRITER_WAITS);
         say_so(waits);
@@ -255,7 +255,7 @@ impl<M: Words> Reader<M> {
     /// Returns whether there are bytes to take.
     ///
     /// # Errors
-    /// Those of [`Reader::read`].
+    /// The errors of [`Reader::read`].
     #[inline]
     pub fn has_bytes(&mut self) -> Result<bool, Broken> {
         if self.written == self.taken {
@@ -283,7 +283,7 @@ impl<M: Words> Reader<M> {
     /// Returns false if bytes have arrived by now, and this side stays awake.
     ///
     /// # Errors
-    /// Those of [`Reader::read`].
+    /// The errors of [`Reader::read`].
     #[inline]
     pub fn fall_asleep(&mut self) -> Result<bool, Broken> {
         if !self.is_asleep {

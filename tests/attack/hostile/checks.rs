@@ -34,7 +34,7 @@ pub fn until(mut holds: impl FnMut() -> Result<(), String>) -> Result<(), String
 /// Sends a command of plain words and returns its reply.
 ///
 /// # Errors
-/// Those of the socket.
+/// The errors of the socket.
 pub fn ask(connection: &mut Connection, line: &str) -> Result<Vec<u8>, String> {
     connection.command(&line.split(' ').collect::<Vec<_>>()).map_err(|error| format!("{line}: {error}"))
 }
@@ -42,7 +42,7 @@ pub fn ask(connection: &mut Connection, line: &str) -> Result<Vec<u8>, String> {
 /// Returns a figure of INFO.
 ///
 /// # Errors
-/// Those of [`ask`], and a missing figure.
+/// The errors of [`ask`], and a missing figure.
 pub fn figure(connection: &mut Connection, name: &str) -> Result<u64, String> {
     let info = ask(connection, "INFO everything")?;
     let info = String::from_utf8_lossy(&info).into_owned();

@@ -74,7 +74,7 @@ impl Fleet {
     /// Reads several figures of each contender in each round: a line for each figure, with this ratio.
     ///
     /// # Errors
-    /// Those of `read`.
+    /// The errors of `read`.
     pub fn measure<const FIGURES: usize>(
         &self,
         figures: [(&str, Option<Bar>); FIGURES],

@@ -89,7 +89,7 @@ impl TlsSession {
     /// Sends the encrypted bytes that wait for room, as far as there is room now.
     ///
     /// # Errors
-    /// Those of the stream.
+    /// The errors of the stream.
     pub fn flush(&self, stream: impl AsFd) -> io::Result<()> {
         if self.has_residue() {
             self.push(&mut self.state.lock(), &stream)?;
@@ -100,7 +100,7 @@ impl TlsSession {
     /// Sends and waits until all bytes have left; for streams with an owner that waits for nothing else.
     ///
     /// # Errors
-    /// Those of the stream.
+    /// The errors of the stream.
     pub fn send_all(&self, stream: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() || self.has_residue() {
             if self.has_residue() {

@@ -169,7 +169,7 @@ impl<T: FromReply> Synced<T> {
     /// Blocks this thread until the effect is as durable as requested. The client's command timeout bounds the wait.
     ///
     /// # Errors
-    /// Those of [`Reply::synced`].
+    /// The errors of [`Reply::synced`].
     pub fn wait(self) -> Result<T, Error> {
         self.wait_until(None)
     }

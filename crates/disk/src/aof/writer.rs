@@ -278,8 +278,8 @@ impl AofWriter {
     /// One call to the system. `now` is in seconds since 1970.
     ///
     /// # Errors
-    /// Those of the system: none of these bytes counts, and [`AofWriter::health`] is not good until an append succeeds. After a
-    /// sync that failed every append is refused.
+    /// The errors of the system: none of these bytes counts, and [`AofWriter::health`] is not good until an append succeeds.
+    /// After a sync that failed every append is refused.
     pub fn append(&mut self, end: u64, slices: &[IoSlice<'_>], now: i64) -> io::Result<()> {
         if let Health::SyncFailed(reason) = &self.health {
             return Err(io::Error::other(format!("a sync has failed before: {reason}")));

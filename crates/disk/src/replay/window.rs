@@ -100,7 +100,7 @@ impl Window {
     /// is read into memory at a time.
     ///
     /// # Errors
-    /// Those of [`Window::fill`].
+    /// The errors of [`Window::fill`].
     pub fn sum_of_next(&self, length: u64, mut sum: u32) -> io::Result<u32> {
         let here = self.rest();
         let first = here.len().min(usize::try_from(length).unwrap_or(usize::MAX));

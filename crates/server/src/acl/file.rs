@@ -103,7 +103,7 @@ pub fn text_of(users: &[Arc<User>]) -> Vec<u8> {
 /// Writes users into a file that replaces the old one at once and has its permissions.
 ///
 /// # Errors
-/// Those of the disk; the old file is untouched.
+/// The errors of the disk; the old file is untouched.
 pub fn save(users: &[Arc<User>], path: &Path) -> io::Result<()> {
     own::replace(path, &text_of(users), 0o644)
 }

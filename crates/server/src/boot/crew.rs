@@ -36,7 +36,7 @@ impl Crew {
     /// wait.
     ///
     /// # Errors
-    /// Those of the kernel: for a driver, for its watching of a listener, or for a thread.
+    /// The errors of the kernel: for a driver, for its watching of a listener, or for a thread.
     pub fn staff(&self, count: usize) -> io::Result<()> {
         let mut kind = self.kind.lock();
         let Some(missing) = self.pool.begin_resizing(count) else { return Ok(()) };

@@ -58,7 +58,7 @@ pub fn load(engine: &Arc<Engine>) -> Result<(), String> {
 /// Also serves this engine at `address`, with as many workers as the option `workers` says; port 0 takes a free port.
 ///
 /// # Errors
-/// Those of the kernel for the address.
+/// The errors of the kernel for the address.
 pub fn listen(engine: &Arc<Engine>, address: SocketAddr) -> io::Result<Server> {
     let backlog = engine.config.number(Opt::TcpBacklog) as i32;
     let listener = bind_tcp(address, backlog, engine.config.number(Opt::TcpKeepalive) as u64)?;

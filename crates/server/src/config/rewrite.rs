@@ -37,7 +37,7 @@ pub enum Added {
 /// Writes the running options, and the lines that describe the users, into `path`. If the file does not exist, it is made.
 ///
 /// # Errors
-/// Those of the disk; the old file is untouched.
+/// The errors of the disk; the old file is untouched.
 pub fn rewrite(config: &Config, users: &[Vec<u8>], path: &Path, added: Added) -> io::Result<()> {
     let old = match own::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),

@@ -42,7 +42,7 @@ static LOG: OnceLock<Log> = OnceLock::new();
 /// Opens the server log of this process, once: an empty `path` is standard output.
 ///
 /// # Errors
-/// Those of the file system for the path.
+/// The errors of the file system for the path.
 pub fn open(path: &Path, level: LogLevel) -> io::Result<()> {
     let file = match path.as_os_str().is_empty() {
         true => None,

@@ -44,7 +44,7 @@ impl BusyPoll {
     /// Waits by calls of `wait`, until there is an event or until the timeout; returns the number of events.
     ///
     /// # Errors
-    /// Those of the kernel; an interruption is no error.
+    /// The errors of the kernel; an interruption is no error.
     pub fn wait(&mut self, mut wait: impl FnMut(u64) -> io::Result<usize>, timeout_ms: u64) -> io::Result<usize> {
         if timeout_ms == 0 {
             return wait(timeout_ms);

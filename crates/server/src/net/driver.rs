@@ -96,7 +96,7 @@ impl Driver {
     /// returned.
     ///
     /// # Errors
-    /// Those of the kernel about the kind.
+    /// The errors of the kernel about the kind.
     pub fn create(kind: DriverKind, count: usize) -> io::Result<(Vec<Self>, Option<io::Error>)> {
         let all = |kind: DriverKind| (0..count).map(|_| Self::new(kind)).collect::<io::Result<Vec<_>>>();
         match all(kind) {
@@ -108,7 +108,7 @@ impl Driver {
     /// Creates a driver without connections.
     ///
     /// # Errors
-    /// Those of the kernel, such as too many open files, or that it knows no io_uring as new as 6.1.
+    /// The errors of the kernel, such as too many open files, or that it knows no io_uring as new as 6.1.
     pub fn new(kind: DriverKind) -> io::Result<Self> {
         let (shared, busy_poll) = (SharedMemory::default(), BusyPoll::default());
         Ok(Self { backend: kind.backend()?, shared, busy_poll, is_busy_polling: true })
@@ -131,7 +131,7 @@ impl Driver {
     /// Begins to accept from a listener that other drivers may accept from too.
     ///
     /// # Errors
-    /// Those of the kernel.
+    /// The errors of the kernel.
     pub fn listen(&mut self, listener: Arc<Listener>) -> io::Result<()> {
         any!(&mut self.backend, backend => backend.listen(listener))
     }
@@ -149,7 +149,7 @@ impl Driver {
     /// Takes over an accepted connection.
     ///
     /// # Errors
-    /// Those of the kernel; the connection is closed then.
+    /// The errors of the kernel; the connection is closed then.
     pub fn adopt(&mut self, socket: OwnedFd) -> io::Result<Token> {
         any!(&mut self.backend, backend => backend.adopt(socket))
     }
@@ -180,7 +180,7 @@ impl Driver {
     /// Waits until there is an event or until the timeout; returns how many events [`Driver::event`] has.
     ///
     /// # Errors
-    /// Those of the kernel; an interruption is no error.
+    /// The errors of the kernel; an interruption is no error.
     #[inline]
     pub fn wait(&mut self, timeout_ms: u64) -> io::Result<usize> {
         let backend = &mut self.backend;
@@ -331,7 +331,7 @@ impl Driver {
     /// Prepares the driver for another thread than before.
     ///
     /// # Errors
-    /// Those of the kernel; the same thread may go on with the driver then.
+    /// The errors of the kernel; the same thread may go on with the driver then.
     pub fn change_thread(&mut self) -> io::Result<()> {
         match &mut self.backend {
             Backend::Tokio(_) | Backend::Epoll(_) => Ok(()),

@@ -105,7 +105,7 @@ impl Worker {
     /// Also accepts connections from this listener.
     ///
     /// # Errors
-    /// Those of the kernel.
+    /// The errors of the kernel.
     pub fn listen(&mut self, listener: Arc<Listener>) -> io::Result<()> {
         self.connections.driver.listen(listener)
     }
@@ -114,7 +114,7 @@ impl Worker {
     /// ends for another reason, the engine ends too: the pool would give every new connection to a worker that is not served.
     ///
     /// # Errors
-    /// Those of the kernel: too many threads.
+    /// The errors of the kernel: too many threads.
     pub fn spawn(self) -> io::Result<()> {
         Box::new(self).start().map_err(|(_, error)| error)
     }

@@ -65,13 +65,13 @@ pub trait Source {
     /// Appends the next `count` bytes to `out`. Its room grows with the bytes that arrive, not with `count`.
     ///
     /// # Errors
-    /// Those of [`Source::few`].
+    /// The errors of [`Source::few`].
     fn many(&mut self, count: u64, out: &mut Vec<u8>) -> Result<(), Bad>;
 
     /// Reads the next byte.
     ///
     /// # Errors
-    /// Those of [`Source::few`]. The methods below have the same errors; for bytes of the wrong form they return another
+    /// The errors of [`Source::few`]. The methods below have the same errors; for bytes of the wrong form they return another
     /// [`Bad`].
     fn byte(&mut self) -> Result<u8, Bad> {
         Ok(self.few(1)?[0])
@@ -88,7 +88,7 @@ pub trait Source {
     /// Reads a number of eight bytes, lowest first, such as a time in milliseconds.
     ///
     /// # Errors
-    /// Those of [`Source::byte`].
+    /// The errors of [`Source::byte`].
     fn number(&mut self) -> Result<i64, Bad> {
         Ok(i64::from_le_bytes(self.array()?))
     }
@@ -104,7 +104,7 @@ pub trait Source {
     /// Reads a double of eight bytes.
     ///
     /// # Errors
-    /// Those of [`Source::byte`].
+    /// The errors of [`Source::byte`].
     fn double(&mut self) -> Result<f64, Bad> {
         Ok(f64::from_le_bytes(self.array()?))
     }
@@ -140,7 +140,7 @@ pub trait Source {
     /// costs less.
     ///
     /// # Errors
-    /// Those of [`Source::byte`].
+    /// The errors of [`Source::byte`].
     fn string<'a>(&'a mut self, scratch: &'a mut Vec<u8>) -> Result<&'a [u8], Bad> {
         match length_or_form(self)? {
             Length::Plain(length) if length <= FEW_MAX as u64 => self.few(length as usize),
@@ -265,7 +265,7 @@ impl<'a> Input<'a> {
     /// Reads the next string, in its stored form.
     ///
     /// # Errors
-    /// Those of [`Source::byte`].
+    /// The errors of [`Source::byte`].
     #[inline]
     pub(crate) fn stored(&mut self) -> Result<Stored<'a>, Bad> {
         let counted = |count: u64| usize::try_from(count).map_err(|_| Bad::End);

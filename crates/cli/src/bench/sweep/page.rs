@@ -55,7 +55,7 @@ impl Page<'_> {
     /// Returns the whole file.
     ///
     /// # Errors
-    /// Those of the library of plots.
+    /// The errors of the library of plots.
     pub fn html(&self) -> Result<String, String> {
         let mut out = String::from(HEAD);
         out.push_str("<h1>sleeve bench sweep</h1>\n");

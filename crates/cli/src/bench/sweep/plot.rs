@@ -55,7 +55,7 @@ pub struct Labels<'a> {
 /// none.
 ///
 /// # Errors
-/// Those of the library.
+/// The errors of the library.
 pub fn lines(labels: Labels<'_>, scale: Scale, series: &[Series]) -> Result<String, String> {
     let points = || series.iter().flat_map(|(_, points)| points.iter().copied());
     let (first, last) = (points().map(|(place, _)| place).min(), points().map(|(place, _)| place).max());

@@ -33,7 +33,7 @@ impl Cost {
     /// Returns the cost of this cut.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The errors of the system.
     pub fn of(folder: &Path, cut: &Cut) -> Result<Cost, String> {
         let mut cost = Cost { files: cut.later.len(), ..Cost::default() };
         let later = cut.later.iter().map(|entry| (entry, 0));

@@ -95,7 +95,7 @@ impl Asking {
     /// Returns the text with which a command is answered.
     ///
     /// # Errors
-    /// Those of [`Asking::ask`].
+    /// The errors of [`Asking::ask`].
     pub fn text(&mut self, words: &[&str]) -> Result<String, Refusal> {
         let reply = self.ask(words)?;
         Ok(match decode(&reply) {

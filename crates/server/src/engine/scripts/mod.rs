@@ -214,7 +214,7 @@ pub fn digest_of(source: &[u8]) -> Digest {
 /// Returns the digest of a text that may be huge. After each piece `pause` gets its length, and may end the work.
 ///
 /// # Errors
-/// Those of `pause`.
+/// The errors of `pause`.
 pub fn digest_in_pieces<E>(text: &[u8], mut pause: impl FnMut(usize) -> Result<(), E>) -> Result<Digest, E> {
     let mut hasher = Sha1::new();
     for piece in text.chunks(PIECE_BYTES) {

@@ -44,7 +44,7 @@ thread_local! {
 /// Runs `work` with this thread's interpreters for an engine.
 ///
 /// # Errors
-/// Those of `work`, or there is no memory for a stack.
+/// The errors of `work`, or there is no memory for a stack.
 pub fn with<R>(scripts: &Arc<Scripts>, work: impl FnOnce(&mut Interpreters) -> Result<R, Error>) -> Result<R, Error> {
     const NO_STACK: Error = Error::fixed("ERR there is no memory for the stack of scripts");
     let mut interpreters = take(scripts);

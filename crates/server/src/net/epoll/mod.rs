@@ -87,7 +87,7 @@ impl Epoll {
     /// Creates a driver without connections.
     ///
     /// # Errors
-    /// Those of the kernel, such as too many open files.
+    /// The errors of the kernel, such as too many open files.
     pub fn new() -> io::Result<Self> {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
@@ -118,7 +118,7 @@ impl Epoll {
     /// Begins to accept from a listener that other drivers may watch too.
     ///
     /// # Errors
-    /// Those of the kernel.
+    /// The errors of the kernel.
     pub fn listen(&mut self, listener: Arc<Listener>) -> io::Result<()> {
         Ok(self.acceptor.listen(&self.poll, listener)?)
     }
@@ -131,7 +131,7 @@ impl Epoll {
     /// Takes over an accepted connection.
     ///
     /// # Errors
-    /// Those of the kernel; the connection is closed then.
+    /// The errors of the kernel; the connection is closed then.
     pub fn adopt(&mut self, socket: OwnedFd) -> io::Result<Token> {
         let token = self.free.pop().unwrap_or(self.connections.len());
         if token == self.connections.len() {
@@ -155,7 +155,7 @@ impl Epoll {
     /// Waits until there is an event or until the timeout; returns how many events [`Epoll::event`] has.
     ///
     /// # Errors
-    /// Those of the kernel; an interruption is no error.
+    /// The errors of the kernel; an interruption is no error.
     pub fn wait(&mut self, timeout_ms: u64) -> io::Result<usize> {
         self.forget_events();
         self.free.append(&mut self.closed);

@@ -28,7 +28,7 @@ impl Acceptor {
     /// Begins to accept from a listener that other drivers may watch too.
     ///
     /// # Errors
-    /// Those of the kernel.
+    /// The errors of the kernel.
     pub fn listen(&mut self, poll: &OwnedFd, listener: Arc<Listener>) -> rustix::io::Result<()> {
         self.listeners.push(listener);
         self.watch(poll, self.listeners.len() - 1).inspect_err(|_| _ = self.listeners.pop())

@@ -43,7 +43,7 @@ const ACCEPTS_MAX: usize = 64;
 /// Binds a TCP socket; port 0 takes a free one. If `keepalive_s` is 0, no keepalive probes are sent.
 ///
 /// # Errors
-/// Those of the kernel: the address is in use, or does not belong to this machine.
+/// The errors of the kernel: the address is in use, or does not belong to this machine.
 pub fn bind_tcp(address: SocketAddr, backlog: i32, keepalive_s: u64) -> io::Result<Listener> {
     let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let socket = net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
@@ -142,7 +142,7 @@ impl Listener {
     /// Accepts the connections that wait, but only so many that other events have their turn.
     ///
     /// # Errors
-    /// Those of the kernel, such as too many open files, if no connection was accepted before.
+    /// The errors of the kernel, such as too many open files, if no connection was accepted before.
     pub fn accept_some(&self) -> io::Result<Vec<Accepted>> {
         let mut accepted = Vec::new();
         while accepted.len() < ACCEPTS_MAX {

@@ -78,7 +78,7 @@ impl SharedMemory {
     /// Sends memory to the client over a connection's socket, which has this number.
     ///
     /// # Errors
-    /// Those of the kernel: the socket does not take the memory.
+    /// The errors of the kernel: the socket does not take the memory.
     pub fn begin(&mut self, socket: RawFd, token: Token, (memory, file): Fresh) -> io::Result<()> {
         // SAFETY: the driver keeps the connection's socket open until the connection is closed, and the pair ends before
         // that.

@@ -38,7 +38,7 @@ impl AcceptTasks {
     /// Begins to accept from a listener from which other drivers may accept too.
     ///
     /// # Errors
-    /// Those of the kernel.
+    /// The errors of the kernel.
     pub fn listen(&mut self, runtime: &Runtime, listener: Arc<Listener>, inbox: &Arc<Inbox>) -> io::Result<()> {
         let _runtime = runtime.enter();
         // SAFETY: a listener owns its descriptor for its whole life, and is held here.

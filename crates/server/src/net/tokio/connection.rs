@@ -106,7 +106,7 @@ impl TokioConnection {
     /// Makes a connection with a task that does not run yet; called within a runtime.
     ///
     /// # Errors
-    /// Those of the kernel; the connection is closed then.
+    /// The errors of the kernel; the connection is closed then.
     pub fn new(token: Token, socket: OwnedFd, inbox: &Arc<Inbox>) -> io::Result<Self> {
         // SAFETY: the value that is passed here owns the descriptor, and is never replaced: it is only borrowed later.
         let socket = unsafe { AsyncFd::register(socket)? };

@@ -107,7 +107,7 @@ impl Inbox {
     /// Receives from a non-blocking socket. There must be room.
     ///
     /// # Errors
-    /// Those of the kernel, including that there are no bytes.
+    /// The errors of the kernel, including that there are no bytes.
     #[inline]
     pub fn receive(&self, socket: impl AsFd) -> rustix::io::Result<Received> {
         let contents = &mut *self.0.lock();

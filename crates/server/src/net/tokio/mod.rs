@@ -79,7 +79,7 @@ impl Tokio {
     /// Creates a driver without connections.
     ///
     /// # Errors
-    /// Those of the kernel, such as too many open files.
+    /// The errors of the kernel, such as too many open files.
     pub fn new() -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
         let (inbox, wake) = (Arc::new(Inbox::new()), Arc::new(Notify::new()));
@@ -110,7 +110,7 @@ impl Tokio {
     /// Begins to accept from a listener that other drivers may accept from too.
     ///
     /// # Errors
-    /// Those of the kernel.
+    /// The errors of the kernel.
     pub fn listen(&mut self, listener: Arc<Listener>) -> io::Result<()> {
         self.accept_tasks.listen(self.runtime.get(), listener, &self.inbox)
     }
@@ -128,7 +128,7 @@ impl Tokio {
     /// Takes over an accepted connection.
     ///
     /// # Errors
-    /// Those of the kernel; the connection is closed then.
+    /// The errors of the kernel; the connection is closed then.
     pub fn adopt(&mut self, socket: OwnedFd) -> io::Result<Token> {
         let token = self.free.last().copied().unwrap_or(self.connections.len());
         let entered = self.runtime.get().enter();

@@ -96,7 +96,7 @@ impl Uring {
     /// Creates a driver without connections.
     ///
     /// # Errors
-    /// Those of the kernel: it knows no such ring, does not let this process have one, or has too many files open.
+    /// The errors of the kernel: it knows no such ring, does not let this process have one, or has too many files open.
     pub fn new() -> io::Result<Self> {
         let ring = Box::new(Ring::new()?);
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC)?);
@@ -125,7 +125,7 @@ impl Uring {
     /// Begins to accept from a listener that other drivers may accept from too.
     ///
     /// # Errors
-    /// Those of the kernel.
+    /// The errors of the kernel.
     pub fn listen(&mut self, listener: Arc<Listener>) -> io::Result<()> {
         Ok(self.acceptor.listen(&self.poll, listener)?)
     }
@@ -157,7 +157,7 @@ impl Uring {
     /// [`Uring::event`] has.
     ///
     /// # Errors
-    /// Those of the kernel; an interruption is no error.
+    /// The errors of the kernel; an interruption is no error.
     pub fn wait(&mut self, timeout_ms: u64) -> io::Result<usize> {
         let events = &self.events;
         self.connections.free_closed(|token| events.iter().any(|happened| happened.token() == Some(token)));

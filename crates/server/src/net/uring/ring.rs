@@ -189,7 +189,7 @@ impl Ring {
     /// Hands over all pushed operations, and waits for a completion or until the timeout; a timeout of 0 does not wait.
     ///
     /// # Errors
-    /// Those of the kernel; an interruption is no error.
+    /// The errors of the kernel; an interruption is no error.
     pub fn wait(&mut self, timeout_ms: u64, into: &mut Vec<Completion>) -> io::Result<()> {
         let waited = self.try_wait(timeout_ms, into);
         self.is_broken |= waited.is_err();
@@ -219,7 +219,7 @@ impl Ring {
     /// Cancels all operations under way, and waits until they have ended.
     ///
     /// # Errors
-    /// Those of the kernel, or that the ring belongs to another thread: then operations may still be under way.
+    /// The errors of the kernel, or that the ring belongs to another thread: then operations may still be under way.
     pub fn end_all(&mut self, into: &mut Vec<Completion>) -> io::Result<()> {
         if self.under_way == 0 {
             return Ok(());

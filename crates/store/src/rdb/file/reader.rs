@@ -140,7 +140,7 @@ impl<R: Read> Reader<R> {
     /// hand, or a single larger record. If no record follows, the batch is empty, and the next event is returned.
     ///
     /// # Errors
-    /// Those of [`Reader::next_event`]; the batch is empty then.
+    /// The errors of [`Reader::next_event`]; the batch is empty then.
     pub fn next_batch(&mut self, batch: &mut Batch, bytes_max: usize) -> Result<Option<Event>, Error> {
         batch.clear();
         batch.database = self.database;

@@ -299,7 +299,7 @@ impl Sketch {
     /// Makes the HyperLogLog dense: gives each register six bits. Returns whether it was sparse.
     ///
     /// # Errors
-    /// Those of [`Sketch::add`].
+    /// The errors of [`Sketch::add`].
     pub fn make_dense(&mut self) -> Result<bool, Corrupt> {
         if self.as_ref().is_dense() {
             return Ok(false);
