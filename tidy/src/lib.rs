@@ -60,11 +60,12 @@ const BANNED_NAMES: &[&str] = &["util", "utils", "common", "helper", "helpers", 
 /// The crates of the workspace that each crate may name: the arrows of ARCHITECTURE.md.
 const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("crates/wire", &[]),
+    ("crates/cluster", &["sleeve-wire"]),
     ("crates/rings", &[]),
     ("crates/certificates", &[]),
     ("crates/store", &[]),
     ("crates/disk", &["sleeve-wire"]),
-    ("crates/server", &["sleeve-wire", "sleeve-rings", "sleeve-certificates", "sleeve-store", "sleeve-disk"]),
+    ("crates/server", &["sleeve-wire", "sleeve-rings", "sleeve-certificates", "sleeve-store", "sleeve-disk", "sleeve-cluster"]),
     ("crates/derive", &[]),
     ("crates/client", &["sleeve-wire", "sleeve-rings", "sleeve-certificates", "sleeve-server", "sleeve-derive"]),
     ("crates/cli", &["sleeve", "sleeve-server", "sleeve-store", "sleeve-wire", "sleeve-disk"]),
