@@ -65,7 +65,10 @@ const CRATE_ARROWS: &[(&str, &[&str])] = &[
     ("crates/certificates", &[]),
     ("crates/store", &[]),
     ("crates/disk", &["sleeve-wire"]),
-    ("crates/server", &["sleeve-wire", "sleeve-rings", "sleeve-certificates", "sleeve-store", "sleeve-disk", "sleeve-cluster"]),
+    (
+        "crates/server",
+        &["sleeve-wire", "sleeve-rings", "sleeve-certificates", "sleeve-store", "sleeve-disk", "sleeve-cluster"],
+    ),
     ("crates/derive", &[]),
     ("crates/client", &["sleeve-wire", "sleeve-rings", "sleeve-certificates", "sleeve-server", "sleeve-derive"]),
     ("crates/cli", &["sleeve", "sleeve-server", "sleeve-store", "sleeve-wire", "sleeve-disk"]),

@@ -6,7 +6,8 @@ use std::fs;
 use crate::source::workspace_root;
 
 /// The packages that are published.
-const PUBLISHED: [&str; 10] = ["wire", "cluster", "rings", "certificates", "store", "disk", "server", "derive", "client", "cli"];
+const PUBLISHED: [&str; 10] =
+    ["wire", "cluster", "rings", "certificates", "store", "disk", "server", "derive", "client", "cli"];
 
 /// The fields that each manifest sets, or takes from the workspace.
 const FIELDS: [&str; 8] =

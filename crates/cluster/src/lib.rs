@@ -6,14 +6,31 @@
 //! records it is on the disk. Because time and chance come from outside, whole clusters are simulated in one thread from one
 //! seed.
 //!
-//! [`packet`] turns the bytes of the bus into checked values and back. [`report`] describes the cluster for CLUSTER NODES,
-//! SLOTS, SHARDS, LINKS and INFO.
+//! # The rooms, from top to bottom
+//!
+//! A room uses only rooms below it.
+//!
+//! | room | contents |
+//! | --- | --- |
+//! | `state` | The state of this node, and the events that change it. |
+//! | `nodes_conf` | The file in which a node keeps its cluster: written, read and repaired. |
+//! | `packet` | The packets of the bus: bytes to checked values and back. |
+//! | `slot_table` | The owners of the slots, and the slots on the move. |
+//! | `node` | A node, as this node knows it: flags, address, signs of life. |
+//! | `action` | The work that the state leaves to its caller. |
+//! | `host` | The facts that the state asks its caller for: time, offsets, keys, chance. |
+//! | `epochs` | The epochs of a cluster. |
+//! | `slots` | Sets of slots. |
+//! | `id` | The ids of nodes and shards. |
 
 pub mod action;
+pub mod epochs;
 pub mod host;
 pub mod id;
 pub mod node;
+pub mod nodes_conf;
 pub mod packet;
+pub mod slot_table;
 pub mod slots;
 pub mod state;
 

@@ -134,7 +134,7 @@ pub struct Contact {
     pub ping_sent_ms: u64,
     /// When the last PONG came.
     pub pong_ms: u64,
-    /// The same on the clock of [`crate::Time::unix_ms`], for reports and gossip.
+    /// When the last PONG came, on the clock of [`crate::Time::unix_ms`], for reports and gossip.
     pub pong_unix_ms: u64,
     /// When the last byte came, of whatever packet.
     pub data_ms: u64,

@@ -59,18 +59,58 @@ impl SlotSet {
         self.0.iter().all(|byte| *byte == 0)
     }
 
+    /// Adds the slots from `first` to `last`, both included. Numbers that are no slots are not added.
+    pub fn insert_range(&mut self, first: Slot, last: Slot) {
+        let last = last.min(SLOTS - 1);
+        if first > last {
+            return;
+        }
+        let (from, to) = (usize::from(first / 8), usize::from(last / 8));
+        let (head, tail): (u8, u8) = (0xff << (first % 8), 0xff >> (7 - last % 8));
+        match self.0.get_mut(from..=to) {
+            Some([byte]) => *byte |= head & tail,
+            Some([first, middle @ .., last]) => {
+                *first |= head;
+                middle.fill(0xff);
+                *last |= tail;
+            }
+            _ => {}
+        }
+    }
+
+    /// Adds all slots of the other set.
+    pub fn insert_all(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0.iter()).for_each(|(byte, other)| *byte |= other);
+    }
+
+    /// Removes the slots of the other set. Returns those that were in both.
+    pub fn remove_all(&mut self, other: &Self) -> Self {
+        let mut removed = Self::default();
+        for ((byte, other), removed) in self.0.iter_mut().zip(other.0.iter()).zip(removed.0.iter_mut()) {
+            *removed = *byte & other;
+            *byte &= !other;
+        }
+        removed
+    }
+
     /// Returns the slots in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = Slot> + '_ {
-        (0..SLOTS).filter(|slot| self.contains(*slot))
+        let bytes = (0..).zip(self.0.iter()).filter(|(_, byte)| **byte != 0);
+        bytes.flat_map(|(at, byte)| (0..8).filter(move |bit| byte & 1 << bit != 0).map(move |bit| at * 8 + bit))
     }
 
     /// Returns the ranges of slots in ascending order, as first and last slot.
     pub fn ranges(&self) -> Vec<(Slot, Slot)> {
         let mut ranges: Vec<(Slot, Slot)> = Vec::new();
-        for slot in self.iter() {
-            match ranges.last_mut() {
-                Some((_, last)) if *last + 1 == slot => *last = slot,
-                _ => ranges.push((slot, slot)),
+        let mut add = |first: Slot, last: Slot| match ranges.last_mut() {
+            Some((_, end)) if *end + 1 == first => *end = last,
+            _ => ranges.push((first, last)),
+        };
+        for (at, byte) in (0..).zip(self.0.iter()) {
+            match *byte {
+                0 => {}
+                0xff => add(at * 8, at * 8 + 7),
+                byte => (0..8).filter(|bit| byte & 1 << bit != 0).for_each(|bit| add(at * 8 + bit, at * 8 + bit)),
             }
         }
         ranges
@@ -106,6 +146,29 @@ mod tests {
         let set: SlotSet = [0, 1, 2, 5, 16_382, 16_383].into_iter().collect();
         assert_eq!(set.ranges(), [(0, 2), (5, 5), (16_382, 16_383)]);
         assert_eq!(set.len(), 6);
+    }
+
+    #[test]
+    fn a_range_adds_the_same_slots_as_each_slot_alone() {
+        for (first, last) in
+            [(0, 0), (0, 7), (3, 4), (3, 12), (8, 23), (5, 16_383), (16_383, 16_383), (9, 8), (16_380, 40_000)]
+        {
+            let mut set: SlotSet = [1, 15].into_iter().collect();
+            let mut alone = set.clone();
+            set.insert_range(first, last);
+            (first..=last.min(SLOTS - 1)).for_each(|slot| _ = alone.insert(slot));
+            assert_eq!(set, alone, "{first} to {last}");
+            assert_eq!(set.iter().collect::<SlotSet>(), set);
+        }
+    }
+
+    #[test]
+    fn removing_a_set_returns_the_slots_of_both() {
+        let mut set: SlotSet = (0..100).collect();
+        let removed = set.remove_all(&(90..200).collect());
+        assert_eq!((set.ranges(), removed.ranges()), (vec![(0, 89)], vec![(90, 99)]));
+        set.insert_all(&removed);
+        assert_eq!(set.ranges(), [(0, 99)]);
     }
 
     #[test]

@@ -42,7 +42,8 @@ pub struct Header {
     pub ip: String,
     /// The base port: the TLS port if the bus uses TLS, otherwise the plain one.
     pub port: u16,
-    /// The other port for clients: the plain one if the bus uses TLS (`pport`), or the TLS port in Valkey 8.1. 0 if there is none.
+    /// The other port for clients: the plain one if the bus uses TLS (`pport`), or the TLS port in Valkey 8.1. 0 if
+    /// there is none.
     pub other_port: u16,
     /// The bus port.
     pub bus_port: u16,

@@ -8,10 +8,10 @@ use crate::node::Node;
 use crate::slots::Slot;
 
 pub mod options;
-pub mod slot_table;
 
+pub use crate::epochs::Epochs;
+pub use crate::slot_table::SlotTable;
 pub use options::Options;
-pub use slot_table::SlotTable;
 
 /// The state of this node: all nodes that it knows, the owners of the slots, and the election that it takes part in.
 #[derive(Debug)]
@@ -36,15 +36,6 @@ pub struct ClusterState {
     pub(crate) actions: Vec<Action>,
     /// Counts each change that a [`View`] would show.
     pub(crate) version: u64,
-}
-
-/// The epochs of the cluster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Epochs {
-    /// The greatest epoch that this node has seen.
-    pub current: u64,
-    /// The epoch in which this node last voted.
-    pub last_vote: u64,
 }
 
 /// Whether the cluster works, as this node sees it.

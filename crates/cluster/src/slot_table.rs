@@ -31,10 +31,6 @@ impl SlotTable {
 
 impl Default for SlotTable {
     fn default() -> Self {
-        Self {
-            owners: vec![None; usize::from(SLOTS)].into(),
-            migrating: BTreeMap::new(),
-            importing: BTreeMap::new(),
-        }
+        Self { owners: vec![None; usize::from(SLOTS)].into(), migrating: BTreeMap::new(), importing: BTreeMap::new() }
     }
 }
