@@ -27,7 +27,7 @@ const FOREIGN: &[&str] = &[
     "crates/store/src/rdb/scan",
     "crates/store/src/rdb/types/",
     "crates/client/src/pipe",
-    "crates/client/src/values",
+    "crates/client/src/resp",
 ];
 
 /// A place that panics.

@@ -114,12 +114,10 @@
 // | `cache` | The near cache: reads that are answered in this process from replies that the server invalidates. |
 // | `transport` | The destinations of requests: a connection, a cluster, or an engine in this process. |
 // | `reply` | A reply in flight: all ways to wait for it, and the wait for the disk. |
-// | `connection` | One connection's life: its writer, its reader, whether the server is still there. |
-// | `connect` | From an endpoint to a connection that has been greeted. |
+// | `connection` | One connection's life: the way to a greeted server, its writer, its reader, whether the server is still there. |
 // | `reactor` | One thread for all connections: the order of its tasks, and the events that it waits for. |
 // | `pipe` | The centre: the bytes to write, the askers that wait for the replies, the loss of a broken connection. |
-// | `values` | Rust values as arguments, the options of commands, and replies as Rust values. |
-// | `request` | A command as the bytes that travel; which commands a shared connection cannot carry. |
+// | `resp` | A command as the bytes that travel, Rust values as its arguments and options, and replies as Rust values. |
 // | `config` | The settings of a client; URLs. |
 // | `sys` | The system's calls, on Linux and elsewhere; forks, locks that a forked child can use, threads for foreign code. |
 // | `error` | The errors of a command, and whether it may have been executed all the same. |
@@ -128,7 +126,6 @@ mod api;
 mod cache;
 pub mod commands;
 mod config;
-mod connect;
 mod connection;
 mod error;
 mod lanes;
@@ -136,12 +133,11 @@ mod pipe;
 mod pubsub;
 mod reactor;
 mod reply;
-mod request;
+mod resp;
 #[cfg(test)]
 mod simulation;
 mod sys;
 mod transport;
-mod values;
 
 pub use crate::api::at::At;
 pub use crate::api::batch::Batch;
@@ -174,7 +170,7 @@ pub use crate::config::url::ServerUrl;
 pub use crate::config::{Config, Endpoint, ErrorHook, Protocol, QueueFull, Resend};
 #[cfg(feature = "tls")]
 #[doc(hidden)]
-pub use crate::connect::tls_session::TlsSession;
+pub use crate::connection::connect::tls_session::TlsSession;
 pub use crate::connection::metrics::{Latency, Metrics, Role};
 pub use crate::error::{Effect, Error, ErrorKind};
 pub use crate::lanes::options::LaneOptions;
@@ -186,27 +182,27 @@ pub use crate::reply::by_hand::PipeByHand;
 pub use crate::reply::mapped::Mapped;
 pub use crate::reply::synced::Synced;
 pub use crate::reply::timed::{TimedReply, Timing};
-pub use crate::request::{Request, ToArg, ToArgs};
-pub use crate::values::argument::{Each, each};
-pub use crate::values::decode::FromReply;
-pub use crate::values::fields::{Fields, Row};
+pub use crate::resp::argument::{Each, each};
+pub use crate::resp::decode::FromReply;
+pub use crate::resp::fields::{Fields, Row};
 #[cfg(feature = "serde")]
-pub use crate::values::json::Json;
+pub use crate::resp::json::Json;
 #[cfg(feature = "serde")]
-pub use crate::values::msgpack::MsgPack;
-pub use crate::values::number::Number;
-pub use crate::values::options::bits::{BitField, BitRange};
-pub use crate::values::options::geo::{GeoArea, GeoCentre, GeoOptions, GeoUnit};
-pub use crate::values::options::key::{CopyOptions, MembersScan, MigrateTarget, RestoreOptions, ScanOptions};
-pub use crate::values::options::list::{ListEnd, ListSide, PosOptions, SortOptions};
-pub use crate::values::options::sorted_set::{AddOptions, CombineOptions, RankEnd, RankRange};
-pub use crate::values::options::stream::{ClaimOptions, ConsumerOptions, GroupStart, ReadOptions, StreamTrim};
-pub use crate::values::options::{
+pub use crate::resp::msgpack::MsgPack;
+pub use crate::resp::number::Number;
+pub use crate::resp::options::bits::{BitField, BitRange};
+pub use crate::resp::options::geo::{GeoArea, GeoCentre, GeoOptions, GeoUnit};
+pub use crate::resp::options::key::{CopyOptions, MembersScan, MigrateTarget, RestoreOptions, ScanOptions};
+pub use crate::resp::options::list::{ListEnd, ListSide, PosOptions, SortOptions};
+pub use crate::resp::options::sorted_set::{AddOptions, CombineOptions, RankEnd, RankRange};
+pub use crate::resp::options::stream::{ClaimOptions, ConsumerOptions, GroupStart, ReadOptions, StreamTrim};
+pub use crate::resp::options::{
     BitOperation, ClientFilter, ClientType, CommandFilter, ExpireIf, Expiry, FieldsIf, FlushMode, LcsOptions,
     PauseMode, RestorePolicy, SetOptions, Switch, Unblock,
 };
-pub use crate::values::text::Text;
-pub use crate::values::value::Value;
+pub use crate::resp::request::{Request, ToArg, ToArgs};
+pub use crate::resp::text::Text;
+pub use crate::resp::value::Value;
 pub use sleeve_derive::{FromReply, ToArg, ToArgs};
 pub use sleeve_wire::frame::{Frame, FrameError, Items};
 
@@ -248,7 +244,7 @@ pub mod testing {
 /// ```
 #[doc(hidden)]
 pub mod derived {
-    pub use crate::values::fields::{Found, by_name, is_nothing, within, word, write_field, write_one};
+    pub use crate::resp::fields::{Found, by_name, is_nothing, within, word, write_field, write_one};
 }
 
 /// The traits that carry the commands' methods: `use sleeve::prelude::*`.

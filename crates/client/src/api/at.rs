@@ -10,8 +10,8 @@ use super::cmd::Cmd;
 use crate::api::origin::Origin;
 use crate::commands::ask::Ask;
 use crate::reply::Reply;
-use crate::request::Request;
-use crate::values::decode::FromReply;
+use crate::resp::decode::FromReply;
+use crate::resp::request::Request;
 
 /// A [`Client`](crate::Client) or [`Db`](crate::Db) with calls that fail with
 /// [`ErrorKind::Timeout`](crate::ErrorKind::Timeout) at a deadline: while they wait for room in the queue or for a

@@ -14,9 +14,9 @@ use crate::commands::ask::Ask;
 use crate::error::Error;
 use crate::pipe::slot::{Completions, Payload};
 use crate::reply::Reply;
-use crate::request::Request;
-use crate::request::blocking_commands;
-use crate::values::decode::FromReply;
+use crate::resp::decode::FromReply;
+use crate::resp::request::Request;
+use crate::resp::request::blocking_commands;
 use gathered::Gathered;
 
 /// Commands that are gathered here until [`send`](Batch::send).

@@ -12,8 +12,8 @@ use crate::cache::Near;
 use crate::cache::stats::CacheStats;
 use crate::commands::ask::Ask;
 use crate::reply::Reply;
-use crate::request::Request;
-use crate::values::decode::FromReply;
+use crate::resp::decode::FromReply;
+use crate::resp::request::Request;
 
 /// A client or one of its databases, with replies that are kept in this process until the server reports that their keys have
 /// changed.

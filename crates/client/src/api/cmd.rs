@@ -6,9 +6,9 @@
 use crate::commands::ask::Ask;
 use crate::error::Error;
 use crate::reply::Reply;
-use crate::request::name::Name;
-use crate::request::{Request, ToArgs};
-use crate::values::decode::FromReply;
+use crate::resp::decode::FromReply;
+use crate::resp::request::name::Name;
+use crate::resp::request::{Request, ToArgs};
 
 /// A command by its name, to which arguments are added.
 ///

@@ -35,13 +35,13 @@ use crate::lanes::options::LaneOptions;
 use crate::pubsub::names::SubscriptionVerb;
 use crate::pubsub::subscription::Subscription;
 use crate::reply::Reply;
-use crate::request::{Request, ToArgs};
+use crate::resp::decode::FromReply;
+use crate::resp::request::{Request, ToArgs};
 #[cfg(feature = "embedded")]
 use crate::sys::off_thread::apart;
 use crate::transport::Transport;
 #[cfg(feature = "embedded")]
 use crate::transport::embedded::Embedded;
-use crate::values::decode::FromReply;
 
 /// A server, or an engine in this process, to which commands are sent.
 #[derive(Clone)]

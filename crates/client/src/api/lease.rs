@@ -20,11 +20,11 @@ use crate::commands::ask::Ask;
 use crate::error::{Error, ErrorKind};
 use crate::reactor::watcher::watch_for;
 use crate::reply::Reply;
-use crate::request::refusal;
-use crate::request::{EncodedRequest, Request, ToArgs};
+use crate::resp::decode::FromReply;
+use crate::resp::request::refusal;
+use crate::resp::request::{EncodedRequest, Request, ToArgs};
 use crate::sys::now;
 use crate::transport::Transport;
-use crate::values::decode::FromReply;
 
 /// A connection that no other caller uses until it is dropped.
 ///

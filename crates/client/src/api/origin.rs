@@ -17,16 +17,16 @@ use crate::lanes::options::LaneOptions;
 use crate::pipe::queued::Sent;
 use crate::reactor::watcher::watch_for;
 use crate::reply::Reply;
-use crate::request::blocking_commands;
-use crate::request::blocking_commands::BlockTimeout;
-use crate::request::{EncodedRequest, Request};
+use crate::resp::decode::FromReply;
+use crate::resp::request::blocking_commands;
+use crate::resp::request::blocking_commands::BlockTimeout;
+use crate::resp::request::{EncodedRequest, Request};
 use crate::sys::lock::Mutex;
 use crate::sys::now;
 use crate::transport::Transport;
 use crate::transport::cluster::blocking::send_blocking;
 use crate::transport::pool::{ClusterPoolGuard, Pool, PoolGuard};
 use crate::transport::reserve::Reserve;
-use crate::values::decode::FromReply;
 
 /// The state that the handles of one client share.
 pub(crate) struct Origin {

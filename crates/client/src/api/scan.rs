@@ -19,9 +19,9 @@ use futures_core::Stream;
 use crate::commands::ask::Ask;
 use crate::error::Error;
 use crate::reply::Reply;
-use crate::request::name::Name;
-use crate::request::{Request, ToArgs};
-use crate::values::decode::FromReply;
+use crate::resp::decode::FromReply;
+use crate::resp::request::name::Name;
+use crate::resp::request::{Request, ToArgs};
 
 /// All elements of a scan. In async code it is a [`Stream`]; a `for` loop makes it an iterator, which waits for each page.
 ///

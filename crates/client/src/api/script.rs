@@ -18,10 +18,10 @@ use crate::api::origin::Origin;
 use crate::commands::ask::Ask;
 use crate::error::{Effect, Error};
 use crate::reply::Reply;
-use crate::request::{Request, ToArgs};
+use crate::resp::counted::Counted;
+use crate::resp::decode::FromReply;
+use crate::resp::request::{Request, ToArgs};
 use crate::sys::{elapsed, now};
-use crate::values::counted::Counted;
-use crate::values::decode::FromReply;
 
 /// A Lua script that servers know by its digest.
 ///

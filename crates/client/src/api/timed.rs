@@ -12,8 +12,8 @@ use crate::commands::ask::Ask;
 use crate::error::Error;
 use crate::reply::Reply;
 use crate::reply::timed::TimedReply;
-use crate::request::Request;
-use crate::values::decode::FromReply;
+use crate::resp::decode::FromReply;
+use crate::resp::request::Request;
 
 /// A [`Client`] or [`Db`] with timed replies: the closure of [`Client::timed`] gets it.
 pub struct Timed {

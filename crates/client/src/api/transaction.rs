@@ -14,11 +14,11 @@ use crate::error::Error;
 use crate::pipe::slot::{Completions, Target};
 use crate::pipe::transaction_state::{Check, TransactionState, Watch};
 use crate::reply::Reply;
-use crate::request::name::Name;
-use crate::request::{Request, ToArg};
+use crate::resp::decode::FromReply;
+use crate::resp::request::name::Name;
+use crate::resp::request::{Request, ToArg};
 use crate::sys::lock::Mutex;
 use crate::transport::Transport;
-use crate::values::decode::FromReply;
 
 const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";

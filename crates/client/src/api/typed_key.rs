@@ -10,9 +10,9 @@ use std::marker::PhantomData;
 use crate::commands;
 use crate::commands::ask::Ask;
 use crate::reply::Reply;
-use crate::request::{Request, ToArg, ToArgs};
-use crate::values::decode::FromReply;
-use crate::values::options::SetOptions;
+use crate::resp::decode::FromReply;
+use crate::resp::options::SetOptions;
+use crate::resp::request::{Request, ToArg, ToArgs};
 
 /// The name of a key that has a `T` as its value, or the common prefix of the names of many such keys.
 ///

@@ -13,7 +13,7 @@ use sleeve_wire::frame::Scanner;
 use super::shards::CacheRead;
 use super::tracking::Connection;
 use crate::pipe::cached_read::{Answer, Cache, KeyLifetime};
-use crate::pipe::in_flight::write_select;
+use crate::pipe::queue::write_select;
 use crate::pipe::slot::Payload;
 use crate::sys::lock::Mutex;
 use crate::transport::embedded::clock::EngineClock;

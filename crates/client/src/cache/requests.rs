@@ -5,9 +5,9 @@
 use sleeve_wire::arguments::{Args, Span};
 use sleeve_wire::commands::{Flags, all};
 
-use crate::request::EncodedRequest;
-use crate::request::name::Name;
-use crate::request::words::Words;
+use crate::resp::request::EncodedRequest;
+use crate::resp::request::name::Name;
+use crate::resp::request::words::Words;
 
 /// The number of rows in the command table.
 const ROWS: usize = all().len();
@@ -83,7 +83,7 @@ fn changed_by<'a>(request: &'a [u8], places: &[(usize, usize)], tell: &mut impl 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::Request;
+    use crate::resp::request::Request;
 
     fn written(words: &[&str]) -> Vec<u8> {
         Request::bytes_of(|request| words.iter().for_each(|word| _ = request.word(word))).expect("a request")

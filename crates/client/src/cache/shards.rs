@@ -16,7 +16,7 @@ use crate::cache::options::CacheOptions;
 use crate::pipe::cached_read::{Answer, KeyLifetime, ReadId};
 use crate::pipe::slot::Payload;
 use crate::pipe::slot::{Completions, Driver, Handle, Source, Target};
-use crate::request::EncodedRequest;
+use crate::resp::request::EncodedRequest;
 use crate::sys::CLOCK_TICK_MS;
 use crate::sys::lock::{Mutex, MutexGuard};
 use crate::sys::planted::{self, Fault};

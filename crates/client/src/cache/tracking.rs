@@ -28,7 +28,7 @@ use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::cached_read::{Answer, Cache, ReadId};
 use crate::pipe::slot::Completions;
 use crate::pipe::slot::Payload;
-use crate::request::Request;
+use crate::resp::request::Request;
 use crate::sys::lock::Mutex;
 use crate::sys::planted::{self, Fault};
 use crate::transport::slot_cache::SlotCache;

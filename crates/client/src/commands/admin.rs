@@ -2,8 +2,8 @@
 //!
 //! [`commands`](super) explains how to read a line, and how methods get their names and types.
 
-use crate::request::ToArgs;
-use crate::values::options::{CommandFilter, FlushMode};
+use crate::resp::options::{CommandFilter, FlushMode};
+use crate::resp::request::ToArgs;
 
 super::commands! {
     /// Commands about the server, its databases and its commands.

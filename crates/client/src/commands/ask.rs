@@ -7,9 +7,9 @@ use sleeve_wire::commands::Row;
 
 use crate::error::Error;
 use crate::reply::Reply;
-use crate::request::Request;
-use crate::request::refusal;
-use crate::values::decode::FromReply;
+use crate::resp::decode::FromReply;
+use crate::resp::request::Request;
+use crate::resp::request::refusal;
 
 /// A handle on which commands are sent.
 pub trait Ask {

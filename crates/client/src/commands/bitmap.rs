@@ -2,9 +2,9 @@
 //!
 //! [`commands`](super) explains how to read a line, and how methods get their names and types.
 
-use crate::request::{ToArg, ToArgs};
-use crate::values::options::BitOperation;
-use crate::values::options::bits::{BitField, BitRange};
+use crate::resp::options::BitOperation;
+use crate::resp::options::bits::{BitField, BitRange};
+use crate::resp::request::{ToArg, ToArgs};
 
 super::commands! {
     /// Commands on the bits of strings.

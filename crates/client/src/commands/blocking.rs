@@ -22,10 +22,10 @@
 
 use std::time::Duration;
 
-use crate::request::{Request, ToArg, ToArgs};
-use crate::values::counted::Counted;
-use crate::values::options::list::ListEnd;
-use crate::values::options::sorted_set::RankEnd;
+use crate::resp::counted::Counted;
+use crate::resp::options::list::ListEnd;
+use crate::resp::options::sorted_set::RankEnd;
+use crate::resp::request::{Request, ToArg, ToArgs};
 
 /// A time in seconds with milliseconds, rounded up: a time above zero must not become zero, which means for ever.
 struct Seconds(Duration);

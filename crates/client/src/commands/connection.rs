@@ -3,8 +3,8 @@
 //! HELLO, AUTH, SELECT, RESET and QUIT are missing on purpose: on a connection that others share they are the client's own
 //! business (its URL, its configuration, `db`, `close`).
 
-use crate::request::{ToArg, ToArgs};
-use crate::values::options::{ClientFilter, ClientType, PauseMode, Switch, Unblock};
+use crate::resp::options::{ClientFilter, ClientType, PauseMode, Switch, Unblock};
+use crate::resp::request::{ToArg, ToArgs};
 
 super::commands! {
     /// Commands about this connection and others.

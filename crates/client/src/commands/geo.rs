@@ -3,10 +3,10 @@
 //! Members come alone, or, with more, as arrays that begin with the member: distance, hash and position follow in this
 //! order, such as `Vec<(String, f64, (f64, f64))>`.
 
-use crate::request::{ToArg, ToArgs};
-use crate::values::number::Number;
-use crate::values::options::geo::{GeoArea, GeoOptions, GeoUnit};
-use crate::values::options::sorted_set::AddOptions;
+use crate::resp::number::Number;
+use crate::resp::options::geo::{GeoArea, GeoOptions, GeoUnit};
+use crate::resp::options::sorted_set::AddOptions;
+use crate::resp::request::{ToArg, ToArgs};
 
 super::commands! {
     /// Commands on positions: sorted sets with places on the earth as scores.

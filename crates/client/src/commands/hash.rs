@@ -2,11 +2,11 @@
 //!
 //! [`commands`](super) explains how to read a line, and how methods get their names and types.
 
-use crate::request::{Request, ToArg, ToArgs};
-use crate::values::counted::Counted;
-use crate::values::number::Number;
-use crate::values::options::key::MembersScan;
-use crate::values::options::{ExpireIf, Expiry, FieldsIf};
+use crate::resp::counted::Counted;
+use crate::resp::number::Number;
+use crate::resp::options::key::MembersScan;
+use crate::resp::options::{ExpireIf, Expiry, FieldsIf};
+use crate::resp::request::{Request, ToArg, ToArgs};
 
 /// Fields and values, written behind the number of the pairs.
 struct CountedPairs<T>(T);

@@ -2,7 +2,7 @@
 //!
 //! [`commands`](super) explains how to read a line, and how methods get their names and types.
 
-use crate::request::{ToArg, ToArgs};
+use crate::resp::request::{ToArg, ToArgs};
 
 super::commands! {
     /// Commands that count different elements approximately, in 12 KiB for any number.

@@ -2,9 +2,9 @@
 //!
 //! [`commands`](super) explains how to read a line, and how methods get their names and types.
 
-use crate::request::{ToArg, ToArgs};
-use crate::values::options::ExpireIf;
-use crate::values::options::key::{CopyOptions, MigrateTarget, RestoreOptions, ScanOptions};
+use crate::resp::options::ExpireIf;
+use crate::resp::options::key::{CopyOptions, MigrateTarget, RestoreOptions, ScanOptions};
+use crate::resp::request::{ToArg, ToArgs};
 
 super::commands! {
     /// Commands on keys of any type.

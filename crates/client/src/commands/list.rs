@@ -1,8 +1,8 @@
 //! The commands on lists as methods, one line each. Those that wait are in [`blocking`](super::blocking).
 
-use crate::request::{ToArg, ToArgs};
-use crate::values::counted::Counted;
-use crate::values::options::list::{ListEnd, ListSide, PosOptions, SortOptions};
+use crate::resp::counted::Counted;
+use crate::resp::options::list::{ListEnd, ListSide, PosOptions, SortOptions};
+use crate::resp::request::{ToArg, ToArgs};
 
 super::commands! {
     /// Commands on lists.

@@ -36,11 +36,11 @@ macro_rules! commands {
             $(
                 $(#[$doc])*
                 #[inline]
-                fn $method$(<$result: $crate::values::decode::FromReply>)?(&self $(, $argument: $type)*) -> $crate::reply::Reply<$answer>
+                fn $method$(<$result: $crate::resp::decode::FromReply>)?(&self $(, $argument: $type)*) -> $crate::reply::Reply<$answer>
                 where
                     Self: Sized,
                 {
-                    let write = move |request: &mut $crate::request::Request| {
+                    let write = move |request: &mut $crate::resp::request::Request| {
                         $crate::commands::write!(request, $($word)+);
                     };
                     if const { $crate::commands::name!($($word)+).may_wait() } {
@@ -67,7 +67,7 @@ macro_rules! write {
     };
     (@ $request:expr, $names:expr $(, $word:expr)*) => {{
         const NAMES: &[&str] = &$names;
-        const HEAD: $crate::request::Head<{ $crate::request::head_length(NAMES) }> = $crate::request::Head::new(NAMES);
+        const HEAD: $crate::resp::request::Head<{ $crate::resp::request::head_length(NAMES) }> = $crate::resp::request::Head::new(NAMES);
         $request.begin(&HEAD)$(.arg($word))*;
     }};
 }
@@ -75,10 +75,10 @@ macro_rules! write {
 /// Returns the name of the command that these words begin with.
 macro_rules! name {
     ($name:literal, $sub:literal $(, $word:expr)* $(,)?) => {
-        $crate::request::name::Name::of(&[$name, $sub])
+        $crate::resp::request::name::Name::of(&[$name, $sub])
     };
     ($name:literal $(, $word:expr)* $(,)?) => {
-        $crate::request::name::Name::of(&[$name])
+        $crate::resp::request::name::Name::of(&[$name])
     };
 }
 

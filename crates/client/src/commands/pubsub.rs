@@ -1,7 +1,7 @@
 //! The commands about publishing as methods, one line each. [`Client::subscribe`](crate::Client::subscribe) and methods like
 //! it subscribe.
 
-use crate::request::{ToArg, ToArgs};
+use crate::resp::request::{ToArg, ToArgs};
 
 super::commands! {
     /// Commands about publishing.

@@ -1,10 +1,10 @@
 //! The commands about scripts and functions as methods, one line each. For a script that is run more than once there is
 //! [`Script`](crate::Script).
 
-use crate::request::{ToArg, ToArgs};
-use crate::values::counted::Counted;
-use crate::values::options::{FlushMode, RestorePolicy};
-use crate::values::value::Value;
+use crate::resp::counted::Counted;
+use crate::resp::options::{FlushMode, RestorePolicy};
+use crate::resp::request::{ToArg, ToArgs};
+use crate::resp::value::Value;
 
 super::commands! {
     /// Commands that run and keep Lua on the server.

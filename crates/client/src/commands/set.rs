@@ -2,9 +2,9 @@
 //!
 //! [`commands`](super) explains how to read a line, and how methods get their names and types.
 
-use crate::request::{ToArg, ToArgs};
-use crate::values::counted::Counted;
-use crate::values::options::key::MembersScan;
+use crate::resp::counted::Counted;
+use crate::resp::options::key::MembersScan;
+use crate::resp::request::{ToArg, ToArgs};
 
 super::commands! {
     /// Commands on sets: distinct values in no order.

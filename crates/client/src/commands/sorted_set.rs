@@ -2,11 +2,11 @@
 //!
 //! Where scores come with the members, the answer is taken for pairs, such as `Vec<(String, f64)>`.
 
-use crate::request::{ToArg, ToArgs};
-use crate::values::counted::Counted;
-use crate::values::number::Number;
-use crate::values::options::key::MembersScan;
-use crate::values::options::sorted_set::{AddOptions, CombineOptions, RankEnd, RankRange};
+use crate::resp::counted::Counted;
+use crate::resp::number::Number;
+use crate::resp::options::key::MembersScan;
+use crate::resp::options::sorted_set::{AddOptions, CombineOptions, RankEnd, RankRange};
+use crate::resp::request::{ToArg, ToArgs};
 
 super::commands! {
     /// Commands on sorted sets: distinct members, each with a score that orders them.

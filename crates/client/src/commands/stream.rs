@@ -4,8 +4,8 @@
 //! for their names and values, such as `Vec<(String, HashMap<String, String>)>`; the answers of XREAD and XREADGROUP as pairs
 //! of a stream and its entries, or nil.
 
-use crate::request::{ToArg, ToArgs};
-use crate::values::options::stream::{ClaimOptions, GroupStart, ReadOptions, StreamTrim};
+use crate::resp::options::stream::{ClaimOptions, GroupStart, ReadOptions, StreamTrim};
+use crate::resp::request::{ToArg, ToArgs};
 
 super::commands! {
     /// Commands on streams: entries in the order of their ids, and groups of consumers.

@@ -2,9 +2,9 @@
 //!
 //! [`commands`](super) explains how to read a line, and how methods get their names and types.
 
-use crate::request::{ToArg, ToArgs};
-use crate::values::number::Number;
-use crate::values::options::{Expiry, LcsOptions, SetOptions};
+use crate::resp::number::Number;
+use crate::resp::options::{Expiry, LcsOptions, SetOptions};
+use crate::resp::request::{ToArg, ToArgs};
 
 super::commands! {
     /// Commands on strings and on the numbers in them.

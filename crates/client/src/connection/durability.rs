@@ -10,16 +10,16 @@ use std::time::Duration;
 use super::link::Link;
 use super::state::Shared;
 use crate::error::{Effect, Error, ErrorKind};
+use crate::pipe::asker::Asker;
 use crate::pipe::durability::DurabilityWaits;
-use crate::pipe::in_flight::Asker;
 use crate::pipe::queued::Sent;
 use crate::pipe::slot::{Completions, Handle};
-use crate::request::blocking_commands::BlockTimeout;
-use crate::request::level::Level;
-use crate::request::name::Name;
-use crate::request::{EncodedRequest, Request};
+use crate::resp::request::blocking_commands::BlockTimeout;
+use crate::resp::request::level::Level;
+use crate::resp::request::name::Name;
+use crate::resp::request::{EncodedRequest, Request};
 use crate::sys::clock_ms;
-use crate::sys::fork::inherited;
+use crate::sys::inherited;
 
 /// Returns a handle that is done when the effect of an answered command of this name has reached this level of durability.
 /// The command was sent on the connection of this number.

@@ -12,8 +12,9 @@ use crate::config::Resend;
 use crate::config::event::Event;
 use crate::error::{Error, ErrorKind};
 use crate::pipe::Pipe;
-use crate::pipe::in_flight::{Entry, left_ms};
+use crate::pipe::asker::left_ms;
 use crate::pipe::ledger::Ledger;
+use crate::pipe::queue::Entry;
 use crate::pipe::slot::Completions;
 use crate::sys::{clock_ms, clock_us, exact_clock_ms};
 

@@ -26,19 +26,19 @@ use crate::config::Config;
 use crate::config::event;
 use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::Pipe;
-use crate::pipe::in_flight::limit_ms;
+use crate::pipe::asker::limit_ms;
 use crate::pipe::ledger::Ledger;
 use crate::pipe::queue::LONG_MIN;
 use crate::pipe::reply_reader::ReplyReader;
 use crate::pipe::slot::{Completions, FIRST_CONNECTION, Handle, Source};
 use crate::pipe::timeout::{Phase, Situation};
 use crate::reactor::TaskWaker;
-use crate::request::EncodedRequest;
-use crate::request::name::Name;
+use crate::resp::request::EncodedRequest;
+use crate::resp::request::name::Name;
 use crate::sys::callback;
-use crate::sys::fork::{Process, inherited};
 use crate::sys::lock::{Condvar, Mutex, MutexGuard};
 use crate::sys::trace;
+use crate::sys::{Process, inherited};
 use crate::sys::{clock_ms, clock_us};
 
 /// The number of gathered bytes from which on a caller writes them itself, rather than leave them to the task.

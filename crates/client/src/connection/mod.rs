@@ -1,6 +1,7 @@
-//! One connection: its owner, its writers and readers, its life as a task of the reactor, and the check whether a silent
-//! server is still there.
+//! One connection: the way to a server that has greeted, its owner, its writers and readers, its life as a task of the
+//! reactor, and the check whether a silent server is still there.
 //!
+//! - `connect` leads from an endpoint to a connection that has been greeted.
 //! - `link` owns the lock: a caller sends and writes there; `send` has the other forms of requests, and the bound on the
 //!   queue; `owner` lends, pools and closes it.
 //! - `task` connects, writes the bytes that are left for it, and reads with `read`, in which callers read as well.
@@ -8,6 +9,7 @@
 //!   moment, `durability` waits for the disk and the replicas, `tracker` reports writes to the cache.
 //! - `heartbeat` judges a silence, and `probe` asks the server on another connection.
 
+pub(crate) mod connect;
 mod durability;
 mod fail_pending;
 pub(crate) mod heartbeat;

@@ -13,12 +13,12 @@ use super::link::Link;
 use super::state::Shared;
 use crate::config::Endpoint;
 use crate::error::Error;
+use crate::pipe::asker::{LIMIT_MS_MAX, limit_ms};
 use crate::pipe::cached_read::Cache;
-use crate::pipe::in_flight::{LIMIT_MS_MAX, limit_ms};
 use crate::pipe::slot::Completions;
 use crate::reactor::lifetime::Lifetime;
-use crate::request::blocking_commands::BlockTimeout;
-use crate::sys::fork::inherited;
+use crate::resp::request::blocking_commands::BlockTimeout;
+use crate::sys::inherited;
 use crate::sys::lock::{Condvar, Mutex};
 use crate::sys::now;
 

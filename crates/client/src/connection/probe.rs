@@ -12,9 +12,9 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crate::config::Config;
-use crate::connect::attempt::Attempt;
-use crate::connect::dial::{dial, dial_host};
-use crate::connect::sentinel::service::{Follower, Service};
+use crate::connection::connect::attempt::Attempt;
+use crate::connection::connect::dial::{dial, dial_host};
+use crate::connection::connect::sentinel::service::{Follower, Service};
 use crate::pipe::reply_reader::ErrorObserver;
 use crate::reactor::task_context::TaskContext;
 use crate::reactor::{TaskWaker, start};

@@ -29,14 +29,14 @@ use super::link::Link;
 use super::refusals::{await_writer, end_probe, put_off};
 use super::state::Shared;
 use crate::config::ErrorHook;
-use crate::connect::socket::Socket;
+use crate::connection::connect::socket::Socket;
 use crate::error::Error;
 use crate::pipe::reply_reader::{ErrorObserver, ReplyReader, Resumption};
 use crate::pipe::slot::{Completions, Driver, Flush, Handle};
 use crate::reactor::REPORTS_ONCE;
-use crate::request::level::Level;
-use crate::request::name::Name;
-use crate::sys::fork::answered_to_parent;
+use crate::resp::request::level::Level;
+use crate::resp::request::name::Name;
+use crate::sys::answered_to_parent;
 use crate::sys::lock::MutexGuard;
 use crate::sys::planted::{self, Fault};
 use crate::sys::wake::wake_all;
@@ -147,8 +147,7 @@ fn take(link: &Link, reply_reader: &mut ReplyReader, bytes: usize, replies: usiz
     if reply_reader.has_refusals() {
         await_writer(&mut shared, replies);
     }
-    let (waiting, was_probing) =
-        (shared.pipe.in_flight(), shared.pipe.refusals.is_held() && shared.pipe.refusals.is_probing());
+    let (waiting, was_probing) = (shared.pipe.in_flight(), shared.pipe.is_held() && shared.pipe.refusals.is_probing());
     let enough = shared.pipe.take(replies, &mut reply_reader.pending);
     if planted::has(Fault::SwapsReplies) && reply_reader.pending.len() > 1 {
         reply_reader.pending.swap(0, 1);

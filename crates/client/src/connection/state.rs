@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use crate::connect::socket::Socket;
+use crate::connection::connect::socket::Socket;
 use crate::error::Error;
 use crate::pipe::Pipe;
 use crate::pipe::ledger::Ledger;

@@ -20,12 +20,12 @@ use super::read::{By, Calls, Cause, Habit, LONE_TICK, Rest, read};
 use super::refusals::resume_refused;
 use super::state::Shared;
 use crate::config::event::Event;
-use crate::connect::attempt::Attempt;
-use crate::connect::refusal::Refusal;
-use crate::connect::sentinel::search::reach;
-use crate::connect::sentinel::service::Follower;
-use crate::connect::socket::Socket;
-use crate::pipe::in_flight::Asker;
+use crate::connection::connect::attempt::Attempt;
+use crate::connection::connect::refusal::Refusal;
+use crate::connection::connect::sentinel::search::reach;
+use crate::connection::connect::sentinel::service::Follower;
+use crate::connection::connect::socket::Socket;
+use crate::pipe::asker::Asker;
 use crate::pipe::slot::Completions;
 use crate::reactor;
 use crate::reactor::state::Readiness;
@@ -384,8 +384,8 @@ mod tests {
     use crate::config::Endpoint;
     use crate::error::ErrorKind;
     use crate::reactor::lifetime::Lifetime;
-    use crate::request::EncodedRequest;
-    use crate::request::name::Name;
+    use crate::resp::request::EncodedRequest;
+    use crate::resp::request::name::Name;
 
     fn ping() -> EncodedRequest<'static> {
         EncodedRequest { bytes: PING, name: Name::UNKNOWN }

@@ -11,10 +11,10 @@ use sleeve_wire::commands::Flags;
 use crate::config::Endpoint;
 use crate::error::Error;
 use crate::pipe::Pipe;
+use crate::pipe::asker::Asker;
 use crate::pipe::cached_read::Cache;
-use crate::pipe::in_flight::Asker;
 use crate::pipe::transaction_state::TransactionState;
-use crate::request::EncodedRequest;
+use crate::resp::request::EncodedRequest;
 use crate::sys::clock_ms;
 
 /// The cache of a link, if it has one, and the last connection on which its server was asked.

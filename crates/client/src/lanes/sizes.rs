@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 
-use crate::request::name::Name;
+use crate::resp::request::name::Name;
 
 /// The largest number of patterns that are remembered.
 const PATTERNS_MAX: usize = 1024;

@@ -10,7 +10,7 @@ use crate::connection::Link;
 use crate::pipe::queue::LongRequest;
 use crate::pipe::slot::{Handle, Source, Target};
 use crate::reactor::TaskWaker;
-use crate::request::name::Name;
+use crate::resp::request::name::Name;
 
 /// A reference that keeps a client alive while one of its calls is not answered.
 pub(crate) type Keeper = Arc<dyn Any + Send + Sync>;

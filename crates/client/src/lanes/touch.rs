@@ -8,8 +8,8 @@ use std::hash::{BuildHasher, RandomState};
 
 use sleeve_wire::commands::Flags;
 
-use crate::request::EncodedRequest;
-use crate::request::words::Places;
+use crate::resp::request::EncodedRequest;
+use crate::resp::request::words::Places;
 
 /// The keys that a call touches.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,8 +43,8 @@ pub(super) fn touch(request: EncodedRequest<'_>, database: u32, hasher: &RandomS
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::Request;
-    use crate::request::name::Name;
+    use crate::resp::request::Request;
+    use crate::resp::request::name::Name;
 
     fn touched(line: &str, hasher: &RandomState, database: u32) -> Touch {
         let words: Vec<&str> = line.split(' ').collect();

@@ -14,10 +14,10 @@ use super::Lane;
 use super::state::{Flight, Keeper, Pending, State, Work};
 use crate::connection::Link;
 use crate::error::{Effect, Error, ErrorKind};
-use crate::pipe::in_flight::Unit;
+use crate::pipe::asker::Unit;
 use crate::pipe::slot::{Completions, Handle, Payload};
 use crate::reactor::TaskWaker;
-use crate::request::name::Name;
+use crate::resp::request::name::Name;
 use crate::sys::lock::MutexGuard;
 use crate::sys::now;
 

@@ -13,8 +13,8 @@ use sleeve_wire::frame::{Frame, decode};
 
 use super::slot::{Completions, Payload, Target};
 use crate::error::{Effect, Error, ErrorKind};
-use crate::request::level::Level;
-use crate::request::name::Name;
+use crate::resp::request::level::Level;
+use crate::resp::request::name::Name;
 
 /// The beginning of a message with offsets of the journal.
 const MESSAGE: &[u8] = b">3\r\n$7\r\njournal\r\n";

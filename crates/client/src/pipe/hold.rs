@@ -2,12 +2,16 @@
 //! leave, and the length of the pause.
 //!
 //! The client sends such a server nothing during a pause, and then one request alone, a probe. If the probe is refused too,
-//! there is another, longer pause; when it is answered, all requests may leave. Pure data; the owner of the pipe has it.
+//! there is another, longer pause; when it is answered, all requests may leave, first those that were refused. A command that
+//! ends a script that holds up the server goes ahead of all. Pure data; the owner of the pipe has it.
 
-use super::in_flight::{Asker, is_before};
+use std::mem;
+
+use super::asker::{Asker, Time, is_before};
+use super::queue::{Entry, Precedence, SELECT_LENGTH_MAX, Segment, SendQueue, select_length, write_select};
 use crate::error::{Effect, Error};
-use crate::request::name::Name;
-use crate::request::words::Words;
+use crate::resp::request::name::Name;
+use crate::resp::request::words::Words;
 
 /// The errors of a server that gives the same answer to every request until it has recovered.
 const PASSING: [&str; 3] = ["LOADING", "BUSY", "MASTERDOWN"];
@@ -86,12 +90,6 @@ pub(crate) struct Refusals {
 }
 
 impl Refusals {
-    /// Returns whether a refusal or a transaction decides which gathered requests may leave, and not their order alone.
-    #[inline]
-    pub(crate) fn is_held(&self) -> bool {
-        !matches!(self.hold, Hold::Nothing)
-    }
-
     /// Returns whether the server refuses requests, as far as the client knows, so that some are held back.
     #[inline]
     pub(crate) fn is_refusing(&self) -> bool {
@@ -120,6 +118,107 @@ impl Refusals {
     /// Resets the state for the next connection.
     pub(super) fn start_anew(&mut self) {
         (self.is_elsewhere, self.pause.until_ms, self.probe_end) = (false, None, 0);
+    }
+}
+
+/// The order in which requests leave that are sent again, or that are urgent.
+impl SendQueue {
+    /// Splits the first request off from those behind it, so that it leaves alone. The connection is in its database.
+    pub(super) fn detach_probe(&mut self) {
+        let Some(mut alone) = self.first_segment().detach_first() else { return };
+        if let Some(entry) = alone.entries.front_mut()
+            && mem::take(&mut entry.selects)
+        {
+            let length = select_length(entry.database);
+            (alone.start, entry.length, entry.replies) = (length, entry.length - length, entry.replies - 1);
+            self.held -= length;
+        }
+        self.first_segment();
+        self.backlog.push_front(alone);
+    }
+
+    /// Releases the requests after the server has recovered: those that were refused leave together, each in its database,
+    /// and then those behind them.
+    pub(super) fn release(&mut self) {
+        let (mut released, mut selected) = (Segment::default(), self.wire_database);
+        while self.first_segment().precedence == Precedence::Retry
+            && let Some(segment) = self.backlog.pop_front()
+        {
+            self.held -= segment.held();
+            segment.for_each(|entry, request| {
+                let (frames, time) = (entry.frames(), entry.time());
+                self.held += released.push(entry.asker, frames, (entry.database, &mut selected), request, time);
+            });
+        }
+        let wire_database = mem::replace(&mut self.wire_database, selected);
+        self.reselect();
+        self.wire_database = wire_database;
+        if !released.entries.is_empty() {
+            self.backlog.push_front(released);
+        }
+    }
+
+    /// Queues a request that leaves before all others, in any database.
+    #[cold]
+    pub(super) fn push_urgent(&mut self, asker: Asker, request: &[u8], time: Time) {
+        let entry = Entry::new(asker, 1, false, self.wire_database, request.len(), time);
+        self.held += entry.held();
+        let segment = Segment { precedence: Precedence::Urgent, ..Segment::of_one(entry, request.to_vec()) };
+        let (urgent, _) = self.ahead();
+        self.backlog.insert(urgent, segment);
+    }
+
+    /// Moves the commands that end a script that holds up the server ahead of the gathered requests.
+    pub(super) fn advance_urgent(&mut self) {
+        if !self.entries().any(|entry| may_end_script(&entry.asker)) {
+            return;
+        }
+        let mut urgent = Vec::new();
+        self.gather_again(|entry, request| {
+            let is_urgent = ends_script(&entry.asker, request);
+            if is_urgent {
+                urgent.push((mem::replace(&mut entry.asker, Asker::Nobody), request.to_vec(), entry.time()));
+            }
+            !is_urgent
+        });
+        urgent.into_iter().for_each(|(asker, request, time)| self.push_urgent(asker, &request, time));
+    }
+
+    /// Returns the number of urgent segments at the front, and the number of segments behind them that are sent again.
+    pub(super) fn ahead(&mut self) -> (usize, usize) {
+        self.first_segment();
+        let count = |precedence, skipped| {
+            self.backlog.iter().skip(skipped).take_while(|segment| segment.precedence == precedence).count()
+        };
+        let urgent = count(Precedence::Urgent, 0);
+        (urgent, count(Precedence::Retry, urgent))
+    }
+
+    /// Adds or removes the SELECT of the first request in line, for the database in which the connection is by then.
+    pub(super) fn reselect(&mut self) {
+        let wire_database = self.wire_database;
+        let segment = self.first_segment();
+        let Some(first) = segment.entries.front() else {
+            self.database = wire_database;
+            return;
+        };
+        if first.selects || first.database == wire_database {
+            return;
+        }
+        // The request gets a segment of its own, so that only its bytes are moved.
+        let Some(mut alone) = segment.detach_first() else { return };
+        self.first_segment();
+        let mut bytes = Vec::with_capacity(alone.bytes.len() + SELECT_LENGTH_MAX);
+        if let Some(entry) = alone.entries.front_mut() {
+            write_select(&mut bytes, entry.database);
+            let counted = if entry.has_timed_out() { &mut self.dead } else { &mut self.held };
+            *counted += bytes.len();
+            entry.length += bytes.len();
+            entry.selects = true;
+            entry.replies += 1;
+        }
+        bytes.extend_from_slice(&alone.bytes);
+        self.backlog.push_front(Segment { bytes, ..alone });
     }
 }
 

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use super::in_flight::Entry;
+use super::queue::Entry;
 use super::slot::stamps::are_wanted;
 use crate::config::event::{Event, SlowCause};
-use crate::request::name::Name;
+use crate::resp::request::name::Name;
 
 /// The number of significant digits of a latency in the histogram, as Redis and its tools have it.
 const DIGITS: u8 = 2;
@@ -231,7 +231,7 @@ fn judge(entry: &Entry, left_us: u64, now_us: u64, meanwhile: Traffic) -> Option
 
 #[cfg(test)]
 mod tests {
-    use super::super::in_flight::Asker;
+    use super::super::asker::Asker;
     use super::super::testing::source;
     use super::*;
 

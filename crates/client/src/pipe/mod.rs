@@ -10,15 +10,15 @@
 //! The pipe takes bytes and gives bytes: no socket, no clock (times are arguments, in milliseconds), no thread. Its owner
 //! keeps it under one short lock, from any thread. It runs no foreign code: wake-ups are collected and happen elsewhere.
 
+pub(crate) mod asker;
 pub(crate) mod cached_read;
 pub(crate) mod driver_number;
 pub(crate) mod durability;
 mod hold;
-pub(crate) mod in_flight;
 pub(crate) mod ledger;
-pub(crate) mod payload;
 pub(crate) mod queue;
 pub(crate) mod queued;
+mod replay;
 pub(crate) mod reply_reader;
 mod retry;
 pub(crate) mod routed;
@@ -31,25 +31,36 @@ pub(crate) mod testing;
 mod tests;
 pub(crate) mod timeout;
 pub(crate) mod transaction_state;
-mod writer;
 
 use std::collections::VecDeque;
 use std::mem;
 use std::task::Waker;
 
 use crate::error::Error;
-use crate::request::EncodedRequest;
-use crate::request::name::Name;
+use crate::resp::request::EncodedRequest;
+use crate::resp::request::name::Name;
+use asker::{Asker, Time, Unit, issued};
 use hold::{Hold, Refusals, ends_script};
-use in_flight::{Asker, Entry, HELD_BYTES, Precedence, Time, Unit, call_task, issued};
-use queue::{LongRequest, SendQueue};
+use queue::{Entry, HELD_BYTES, LongRequest, Precedence, Segment, SendQueue, select_length};
+use replay::{LastWritten, ReplayBuffer, RetryBudget};
 use routed::Routed;
 use slot::{FIRST_CONNECTION, Handle, Source, Target};
 use transaction_state::TransactionState;
-use writer::{RetryBudget, Writer};
 
 /// An emptied in-flight queue with room for more entries than this is given back to the allocator.
 const KEPT_ENTRIES_MAX: usize = 32 * 1024;
+
+/// The size above which an emptied out-buffer is given back to the allocator.
+const KEPT_CAPACITY_MAX: usize = 1024 * 1024;
+
+/// The least number of unanswered requests with which a task is woken to read on behalf of the others.
+const COMPANY_MIN: usize = 4;
+
+/// The number of the oldest requests among which a task is sought that may read.
+const CALLED_MAX: usize = 8;
+
+/// The beginning of a SELECT that goes ahead of a request.
+const SELECT: &[u8] = b"*2\r\n$6\r\nSELECT\r\n";
 
 /// The state of writing: whether requests may leave.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -59,6 +70,76 @@ enum WriteState {
     Open,
     /// A writer has the bytes and is writing them.
     Lent,
+}
+
+/// The bytes that one connection is writing or has written.
+#[derive(Default)]
+struct Writer {
+    /// Bytes on their way to the socket; the first `written` of them have left. Lent to the thread that writes.
+    bytes: Vec<u8>,
+    written: usize,
+    /// The precedence of the requests in `bytes`.
+    precedence: Precedence,
+    /// The number of bytes that left on this connection.
+    sent: u64,
+    /// The bytes that were written last, whole, until the next are written; below them the replay buffer of earlier bytes
+    /// that are not answered.
+    last_written: Vec<u8>,
+    replay_buffer: ReplayBuffer,
+}
+
+impl Writer {
+    /// Begins to write a segment.
+    #[inline]
+    fn begin(&mut self, segment: &mut Segment) {
+        mem::swap(&mut self.bytes, &mut segment.bytes);
+        self.written = mem::take(&mut segment.start);
+        self.precedence = segment.precedence;
+    }
+
+    /// Copies the bytes that were written last into the replay buffer, because the next are written before those are
+    /// answered. `answered` of the bytes that have left are answered.
+    fn keep_last(&mut self, answered: u64) {
+        self.replay_buffer.append(LastWritten { bytes: &self.last_written, sent: self.sent }, answered);
+        self.last_written.clear();
+    }
+
+    /// Takes the lent bytes back, of which `count` more have left.
+    #[inline]
+    fn wrote(&mut self, bytes: Vec<u8>, count: usize) {
+        self.bytes = bytes;
+        self.written += count;
+        self.sent += count as u64;
+        if self.written >= self.bytes.len() {
+            self.written = 0;
+            mem::swap(&mut self.bytes, &mut self.last_written);
+            self.bytes.clear();
+            if self.last_written.capacity() > KEPT_CAPACITY_MAX {
+                self.last_written = Vec::new();
+            }
+        }
+    }
+
+    /// Returns whether the bytes up to this position of the connection are kept, even while a thread writes later ones.
+    fn keeps(&self, position: u64) -> bool {
+        position <= self.replay_buffer.end()
+    }
+
+    /// Returns the request of an entry that begins at this position of the connection, without its SELECT; none if the bytes
+    /// are gone.
+    fn request_at(&self, entry: &Entry, position: u64, is_lent: bool) -> Option<&[u8]> {
+        let bytes = match self.bytes.is_empty() {
+            // The writer has the bytes that were written last; those before them are in the replay buffer already, or
+            // answered.
+            _ if is_lent => &[],
+            true => self.last_written.as_slice(),
+            false => self.bytes.get(..self.written).unwrap_or_default(),
+        };
+        let newest = LastWritten { bytes, sent: self.sent };
+        let bytes = self.replay_buffer.get(position, position + entry.length as u64, newest)?;
+        // The SELECT may be answered already, and have an entry of its own.
+        bytes.get(if bytes.starts_with(SELECT) { select_length(entry.database) } else { 0 }..)
+    }
 }
 
 /// The requests of one connection, from the time when they are gathered until they are answered.
@@ -184,7 +265,7 @@ impl Pipe {
     /// Gathers a request that takes `frames` replies.
     #[inline]
     pub(crate) fn gather(&mut self, asker: Asker, frames: u32, database: u32, request: &[u8], time: Time) {
-        if self.refusals.is_held() && self.refusals.is_refusing() && ends_script(&asker, request) {
+        if self.is_held() && self.refusals.is_refusing() && ends_script(&asker, request) {
             return self.queue.push_urgent(asker, request, time);
         }
         self.queue.push(asker, frames, database, request, time);
@@ -211,11 +292,17 @@ impl Pipe {
         self.write_state == WriteState::Open && (!self.writer.bytes.is_empty() || self.may_begin())
     }
 
+    /// Returns whether a refusal or a transaction decides which gathered requests may leave, and not their order alone.
+    #[inline]
+    pub(crate) fn is_held(&self) -> bool {
+        !matches!(self.refusals.hold, Hold::Nothing)
+    }
+
     /// Returns whether there is a segment that may leave now.
     #[inline]
     fn may_begin(&self) -> bool {
         (!self.queue.out.bytes.is_empty() || !self.queue.backlog.is_empty())
-            && (!self.refusals.is_held() || !self.refusals.hold.is_on() || self.queue.is_urgent())
+            && (!self.is_held() || !self.refusals.hold.is_on() || self.queue.is_urgent())
     }
 
     /// Lends the bytes to be written, with the number of them that have left already. The writer gives them back with
@@ -243,7 +330,7 @@ impl Pipe {
     fn next_segment(&mut self) {
         if mem::take(&mut self.queue.unwatches) {
             self.queue.push_unwatch();
-        } else if (self.refusals.is_held() || self.refusals.is_elsewhere) && !self.queue.is_urgent() {
+        } else if (self.is_held() || self.refusals.is_elsewhere) && !self.queue.is_urgent() {
             self.choose_next();
         }
         let mut segment = self.queue.backlog.pop_front();
@@ -353,9 +440,13 @@ impl Pipe {
         self.in_flight.iter().any(|entry| entry.asker.is_awaited())
     }
 
-    /// Takes the waker of a task that is to read; see [`call_task`].
+    /// Takes the waker of a task that waits for one of the oldest replies, if there is such a task and other callers wait too:
+    /// the woken task then reads for all.
     pub(crate) fn call_task(&self) -> Option<Waker> {
-        call_task(&self.in_flight, self.expired)
+        if self.in_flight.len() - self.expired < COMPANY_MIN {
+            return None;
+        }
+        self.in_flight.iter().skip(self.expired).take(CALLED_MAX).find_map(|entry| entry.asker.call())
     }
 }
 

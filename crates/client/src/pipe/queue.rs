@@ -2,18 +2,16 @@
 //!
 //! A SELECT goes in front of a request if the connection is in another database by then. A long request is copied by its
 //! caller before the lock on the pipe is taken, so that no other caller waits for the lock during the copy; here it is only
-//! moved, into a segment of its own. If an event concerns all requests, they are gathered again, which copies all of their
-//! bytes. Pure data; the owner of the pipe has it.
+//! moved, into a segment of its own. Requests that are taken from the front of a segment are not moved away: the segment
+//! remembers the position of its first request. If an event concerns all requests, they are gathered again, which copies all
+//! of their bytes. Pure data; the owner of the pipe has it.
 
 use std::collections::VecDeque;
 use std::mem;
 
-use super::hold::{ends_script, may_end_script};
-use super::in_flight::{
-    Asker, Entry, Precedence, SELECT_LENGTH_MAX, Segment, Time, UNWATCH, is_before, select_length, write_select,
-};
+use super::asker::{Asker, Time, is_before};
 use super::slot::{Completions, Target};
-use crate::error::Error;
+use crate::error::{Effect, Error};
 
 /// The number of bytes from which on a request is long: it gets a segment of its own.
 pub(crate) const LONG_MIN: usize = 32 * 1024;
@@ -48,6 +46,214 @@ impl LongRequest {
     }
 }
 
+/// The request that releases the keys that a transaction watched.
+pub(crate) const UNWATCH: &[u8] = b"*1\r\n$7\r\nUNWATCH\r\n";
+
+/// One request, or one unit of requests, from the time when it is gathered until it is answered.
+pub(crate) struct Entry {
+    pub(crate) asker: Asker,
+    /// The number of replies that the entry takes, its SELECT's included.
+    pub(crate) replies: u32,
+    /// True if the entry has a SELECT of its own ahead of it.
+    pub(crate) selects: bool,
+    /// The database in which the request runs.
+    pub(crate) database: u32,
+    /// The time at which its caller sent it, on the link's wrapping clock; for a request with a deadline of its own, that
+    /// deadline.
+    pub(crate) at_ms: u32,
+    /// True if the request has a deadline of its own.
+    pub(crate) has_deadline: bool,
+    /// True if the request writes, had left on a connection that was lost, and is to be sent again: it may have been
+    /// executed.
+    pub(crate) had_left: bool,
+    /// The number of bytes that the entry takes on the wire, its SELECT included.
+    pub(crate) length: usize,
+}
+
+/// The approximate memory that an unanswered request takes beyond its bytes: its entry, the slot of its answer, and spare
+/// capacity of the queues.
+pub(crate) const HELD_BYTES: usize = 128;
+
+impl Entry {
+    #[inline]
+    pub(super) fn new(asker: Asker, replies: u32, selects: bool, database: u32, length: usize, time: Time) -> Self {
+        let (at_ms, has_deadline) = match time {
+            Time::Issued(at_ms) => (at_ms, false),
+            Time::Due(at_ms) => (at_ms, true),
+        };
+        Self { asker, replies, selects, database, at_ms, has_deadline, had_left: false, length }
+    }
+
+    /// Returns the number of bytes that the entry counts against the bound on the queue, as long as it is unanswered.
+    pub(super) fn held(&self) -> usize {
+        self.length + HELD_BYTES
+    }
+
+    /// Returns the number of replies that the entry takes, without its SELECT's.
+    pub(super) fn frames(&self) -> u32 {
+        self.replies - u32::from(self.selects)
+    }
+
+    /// Gives an error to the asker. If the request had left before, an error that says that it was not sent is replaced.
+    pub(crate) fn fail(&mut self, error: &Error, done: &mut Completions) {
+        if self.had_left && error.effect() == Effect::None {
+            let message = format!("{error}; it had left on a connection that was lost, so its effect is unknown");
+            return self.asker.fail(&Error::new(error.kind(), Effect::Unknown, message), done);
+        }
+        self.asker.fail(error, done);
+    }
+
+    /// Returns whether the request has no deadline of its own, and was issued before this time.
+    pub(super) fn was_issued_before(&self, before_ms: u32) -> bool {
+        !self.has_deadline && is_before(self.at_ms, before_ms)
+    }
+
+    /// Returns whether the request had a deadline of its own, and has timed out.
+    pub(super) fn has_timed_out(&self) -> bool {
+        self.has_deadline && matches!(self.asker, Asker::Nobody)
+    }
+
+    /// Returns the time at which the request times out.
+    pub(crate) fn time(&self) -> Time {
+        if self.has_deadline { Time::Due(self.at_ms) } else { Time::Issued(self.at_ms) }
+    }
+}
+
+/// The number of bytes of removed requests that stay in a segment, so that the bytes behind them are not moved.
+const GAP_KEPT_MAX: usize = 64 * 1024;
+
+/// The longest SELECT, in bytes.
+pub(crate) const SELECT_LENGTH_MAX: usize = 40;
+
+/// The precedence of requests: the order in which they leave, and whether they leave while others are held back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Precedence {
+    /// Requests that leave first, and are never held back: they end the script that holds up the server, or a transaction
+    /// that has begun.
+    Urgent,
+    /// Requests that the server has refused for the moment. They leave before those that were sent after them, and may lack
+    /// SELECTs.
+    Retry,
+    #[default]
+    Normal,
+}
+
+/// The bytes of requests that leave together, and the entries that wait for their replies.
+#[derive(Default)]
+pub(crate) struct Segment {
+    pub(crate) bytes: Vec<u8>,
+    /// The position in `bytes` at which the first of `entries` begins.
+    pub(crate) start: usize,
+    pub(crate) entries: VecDeque<Entry>,
+    /// True if no segment may be written after this one until it is answered.
+    pub(crate) holds: bool,
+    pub(crate) precedence: Precedence,
+}
+
+impl Segment {
+    /// Creates a segment of one request.
+    pub(crate) fn of_one(entry: Entry, bytes: Vec<u8>) -> Self {
+        Self { bytes, entries: VecDeque::from([entry]), ..Self::default() }
+    }
+
+    /// Appends a request, with a SELECT ahead of it if the connection is in another database by then. Returns the number of
+    /// bytes that it counts against the bound on the queue.
+    #[inline]
+    pub(crate) fn push(
+        &mut self,
+        asker: Asker,
+        frames: u32,
+        (database, selected): (u32, &mut u32),
+        request: &[u8],
+        time: Time,
+    ) -> usize {
+        let before = self.bytes.len();
+        let selects = database != *selected;
+        if selects {
+            write_select(&mut self.bytes, database);
+            *selected = database;
+        }
+        self.bytes.extend_from_slice(request);
+        let length = self.bytes.len() - before;
+        let replies = frames + u32::from(selects);
+        self.entries.push_back(Entry::new(asker, replies, selects, database, length, time));
+        length + HELD_BYTES
+    }
+
+    /// Passes each request of the segment to `take`, without its SELECT.
+    pub(crate) fn for_each(self, mut take: impl FnMut(Entry, &[u8])) {
+        let mut rest = self.bytes.get(self.start..).unwrap_or_default();
+        for entry in self.entries {
+            let (bytes, after) = rest.split_at_checked(entry.length).unwrap_or((rest, &[]));
+            rest = after;
+            let own = if entry.selects { select_length(entry.database) } else { 0 };
+            take(entry, bytes.get(own..).unwrap_or_default());
+        }
+    }
+
+    /// Returns the number of bytes of the segment's requests.
+    pub(crate) fn length(&self) -> usize {
+        self.bytes.len() - self.start
+    }
+
+    /// Returns the number of bytes that the segment's requests count against the bound on the queue.
+    pub(crate) fn held(&self) -> usize {
+        self.length() + self.entries.len() * HELD_BYTES
+    }
+
+    /// Returns the bytes of the segment's requests.
+    pub(crate) fn rest(&self) -> &[u8] {
+        self.bytes.get(self.start..).unwrap_or_default()
+    }
+
+    /// Takes the first request out, without its bytes.
+    pub(crate) fn remove_first(&mut self) -> Option<Entry> {
+        let entry = self.entries.pop_front()?;
+        self.start += entry.length;
+        if self.entries.is_empty() {
+            *self = Self::default();
+        } else if self.start > GAP_KEPT_MAX && self.start > self.bytes.len() / 2 {
+            // The bytes that are moved are no more than those that were removed since the last time.
+            self.bytes.drain(..self.start);
+            self.start = 0;
+        }
+        Some(entry)
+    }
+
+    /// Takes the first request out, with its bytes.
+    pub(crate) fn detach_first(&mut self) -> Option<Self> {
+        let length = self.entries.front()?.length;
+        let bytes = self.rest().get(..length).unwrap_or_default().to_vec();
+        let holds = self.holds && self.entries.len() == 1;
+        let precedence = self.precedence;
+        let entry = self.remove_first()?;
+        Some(Self { holds, precedence, ..Self::of_one(entry, bytes) })
+    }
+}
+
+/// Appends the request that selects a database.
+pub(crate) fn write_select(out: &mut Vec<u8>, database: u32) {
+    let digits = sleeve_wire::number::Digits::new(i64::from(database));
+    let digits = digits.as_bytes();
+    // A u32 has at most ten digits.
+    if let 0..10 = digits.len() {
+        out.extend_from_slice(b"*2\r\n$6\r\nSELECT\r\n$");
+        out.push(b'0' + digits.len() as u8);
+    } else {
+        out.extend_from_slice(b"*2\r\n$6\r\nSELECT\r\n$10");
+    }
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(digits);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Returns the number of bytes of the request that selects a database.
+pub(crate) fn select_length(database: u32) -> usize {
+    let mut select = Vec::new();
+    write_select(&mut select, database);
+    select.len()
+}
+
 /// The requests of one connection that have not left, and the databases in which they run.
 pub(crate) struct SendQueue {
     /// Segments that go out before `out`.
@@ -55,7 +261,7 @@ pub(crate) struct SendQueue {
     /// The segment in which requests are gathered.
     pub(super) out: Segment,
     /// The size of all unanswered requests, in flight or not, for the bound on the queue: their bytes, except those of
-    /// `dead`, and [`HELD_BYTES`](super::in_flight::HELD_BYTES) for each.
+    /// `dead`, and [`HELD_BYTES`] for each.
     pub(crate) held: usize,
     /// The number of gathered bytes of calls that have timed out: they are removed before they may leave.
     pub(super) dead: usize,
@@ -181,104 +387,6 @@ impl SendQueue {
         write_select(&mut bytes, database);
         let entry = Entry::new(Asker::Nobody, 1, true, database, bytes.len(), time);
         self.push_first(entry, bytes, Precedence::Normal);
-    }
-
-    /// Splits the first request off from those behind it, so that it leaves alone. The connection is in its database.
-    pub(super) fn detach_probe(&mut self) {
-        let Some(mut alone) = self.first_segment().detach_first() else { return };
-        if let Some(entry) = alone.entries.front_mut()
-            && mem::take(&mut entry.selects)
-        {
-            let length = select_length(entry.database);
-            (alone.start, entry.length, entry.replies) = (length, entry.length - length, entry.replies - 1);
-            self.held -= length;
-        }
-        self.first_segment();
-        self.backlog.push_front(alone);
-    }
-
-    /// Releases the requests after the server has recovered: those that were refused leave together, each in its database,
-    /// and then those behind them.
-    pub(super) fn release(&mut self) {
-        let (mut released, mut selected) = (Segment::default(), self.wire_database);
-        while self.first_segment().precedence == Precedence::Retry
-            && let Some(segment) = self.backlog.pop_front()
-        {
-            self.held -= segment.held();
-            segment.for_each(|entry, request| {
-                let (frames, time) = (entry.frames(), entry.time());
-                self.held += released.push(entry.asker, frames, (entry.database, &mut selected), request, time);
-            });
-        }
-        let wire_database = mem::replace(&mut self.wire_database, selected);
-        self.reselect();
-        self.wire_database = wire_database;
-        if !released.entries.is_empty() {
-            self.backlog.push_front(released);
-        }
-    }
-
-    /// Queues a request that leaves before all others, in any database.
-    #[cold]
-    pub(super) fn push_urgent(&mut self, asker: Asker, request: &[u8], time: Time) {
-        let entry = Entry::new(asker, 1, false, self.wire_database, request.len(), time);
-        self.held += entry.held();
-        let segment = Segment { precedence: Precedence::Urgent, ..Segment::of_one(entry, request.to_vec()) };
-        let (urgent, _) = self.ahead();
-        self.backlog.insert(urgent, segment);
-    }
-
-    /// Moves the commands that end a script that holds up the server ahead of the gathered requests.
-    pub(super) fn advance_urgent(&mut self) {
-        if !self.entries().any(|entry| may_end_script(&entry.asker)) {
-            return;
-        }
-        let mut urgent = Vec::new();
-        self.gather_again(|entry, request| {
-            let is_urgent = ends_script(&entry.asker, request);
-            if is_urgent {
-                urgent.push((mem::replace(&mut entry.asker, Asker::Nobody), request.to_vec(), entry.time()));
-            }
-            !is_urgent
-        });
-        urgent.into_iter().for_each(|(asker, request, time)| self.push_urgent(asker, &request, time));
-    }
-
-    /// Returns the number of urgent segments at the front, and the number of segments behind them that are sent again.
-    pub(super) fn ahead(&mut self) -> (usize, usize) {
-        self.first_segment();
-        let count = |precedence, skipped| {
-            self.backlog.iter().skip(skipped).take_while(|segment| segment.precedence == precedence).count()
-        };
-        let urgent = count(Precedence::Urgent, 0);
-        (urgent, count(Precedence::Retry, urgent))
-    }
-
-    /// Adds or removes the SELECT of the first request in line, for the database in which the connection is by then.
-    pub(super) fn reselect(&mut self) {
-        let wire_database = self.wire_database;
-        let segment = self.first_segment();
-        let Some(first) = segment.entries.front() else {
-            self.database = wire_database;
-            return;
-        };
-        if first.selects || first.database == wire_database {
-            return;
-        }
-        // The request gets a segment of its own, so that only its bytes are moved.
-        let Some(mut alone) = segment.detach_first() else { return };
-        self.first_segment();
-        let mut bytes = Vec::with_capacity(alone.bytes.len() + SELECT_LENGTH_MAX);
-        if let Some(entry) = alone.entries.front_mut() {
-            write_select(&mut bytes, entry.database);
-            let counted = if entry.has_timed_out() { &mut self.dead } else { &mut self.held };
-            *counted += bytes.len();
-            entry.length += bytes.len();
-            entry.selects = true;
-            entry.replies += 1;
-        }
-        bytes.extend_from_slice(&alone.bytes);
-        self.backlog.push_front(Segment { bytes, ..alone });
     }
 
     /// Removes the gathered requests that `is_kept` does not select, and those with calls that have timed out. The others

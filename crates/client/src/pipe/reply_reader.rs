@@ -14,10 +14,11 @@ use std::sync::{Arc, Weak};
 use sleeve_wire::attribute::behind_attributes;
 use sleeve_wire::frame::{FrameError, Scanner, short_bulk};
 
+use super::asker::{Asker, Time};
 use super::cached_read::Cache;
 use super::durability::{DurabilityWaits, is_message};
 use super::hold::{may_end_script, passing};
-use super::in_flight::{Asker, Entry, Time, UNWATCH};
+use super::queue::{Entry, UNWATCH};
 use super::select_failed;
 use super::slot::Completions;
 use super::slot::Payload;

@@ -2,7 +2,7 @@
 //!
 //! **A lost connection.** The number of bytes that had left is compared with the bytes of each request. A request that had
 //! left whole is lost, and it is unknown whether it was executed. If it only reads, or may be executed twice, and its bytes
-//! are still there (`writer`), it goes first on the next connection instead. A request that had not left whole is kept. The
+//! are still there (`replay`), it goes first on the next connection instead. A request that had not left whole is kept. The
 //! next connection is in another database and watches nothing. A request that has timed out is not sent again. A failing
 //! server must not get twice the load, so every byte that is sent again is paid for out of a retry budget, into which a share
 //! of the answered bytes goes. If a connection has answered nothing at all, its oldest request is not sent a third time: it
@@ -30,14 +30,14 @@ use std::mem;
 
 use sleeve_wire::commands::{Flags, OwnConnection};
 
+use super::asker::{Asker, Time, left_ms};
 use super::hold::{Hold, may_end_script};
-use super::in_flight::{Asker, Entry, Precedence, Segment, Time, left_ms};
+use super::queue::{Entry, Precedence, Segment};
 use super::slot::FIRST_CONNECTION;
-use super::writer::Writer;
-use super::{Pipe, WriteState};
+use super::{Pipe, WriteState, Writer};
 use crate::config::Resend;
-use crate::request::name::Name;
-use crate::request::words::Places;
+use crate::resp::request::name::Name;
+use crate::resp::request::words::Places;
 use crate::sys::planted::{self, Fault};
 
 impl Pipe {

@@ -20,7 +20,7 @@ use sleeve_wire::commands::Flags;
 use super::cached_read::{Cache, Read};
 use super::slot::{Completions, Payload, Target};
 use crate::error::{Effect, Error, ErrorKind};
-use crate::request::name::Name;
+use crate::resp::request::name::Name;
 use crate::sys::planted::{self, Fault};
 
 /// The request that announces that the next command follows a redirect for a slot that is being moved.

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use sleeve_wire::frame::{Frame, Scanner, decode};
 
 use super::Pipe;
-use super::in_flight::{Entry, Time, Unit, is_before};
+use super::asker::{Time, Unit, is_before};
+use super::queue::Entry;
 use super::queue::LongRequest;
 use super::reply_reader::ReplyReader;
 use super::slot::{Completions, Driver, Handle, Payload, Source};
@@ -19,8 +20,8 @@ use super::timeout::Situation;
 use super::transaction_state::{Check, TransactionState, Watch};
 use crate::config::{Endpoint, Resend};
 use crate::error::{Effect, Error};
-use crate::request::name::Name;
-use crate::request::{EncodedRequest, Request};
+use crate::resp::request::name::Name;
+use crate::resp::request::{EncodedRequest, Request};
 
 /// A server that knows SELECT, ADD (which counts how often a command was executed), GET (which only reads), EXISTS and
 /// transactions.

@@ -12,8 +12,8 @@ use super::transaction_state::{Check, Watch};
 use super::*;
 use crate::config::{Endpoint, Resend};
 use crate::error::{Effect, Error};
-use crate::request::name::Name;
-use in_flight::UNWATCH;
+use crate::resp::request::name::Name;
+use queue::UNWATCH;
 
 fn unnamed(bytes: &[u8]) -> EncodedRequest<'_> {
     EncodedRequest { bytes, name: Name::UNKNOWN }

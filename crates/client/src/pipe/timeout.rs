@@ -8,12 +8,13 @@ use std::fmt;
 use std::time::Duration;
 
 use super::Pipe;
-use super::in_flight::{Asker, Entry, HELD_BYTES, Time, is_before};
+use super::asker::{Asker, Time, is_before};
 use super::ledger::Ledger;
+use super::queue::{Entry, HELD_BYTES};
 use super::slot::Completions;
 use crate::config::Endpoint;
 use crate::error::{Effect, Error, ErrorKind};
-use crate::request::name::Name;
+use crate::resp::request::name::Name;
 use crate::sys::clock_us;
 use crate::sys::planted::{self, Fault};
 

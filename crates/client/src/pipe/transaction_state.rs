@@ -13,7 +13,7 @@ use sleeve_wire::frame::{self, Frame, Scanner};
 
 use super::slot::{Completions, Payload, Target};
 use crate::error::{Effect, Error, ErrorKind};
-use crate::request::name::Name;
+use crate::resp::request::name::Name;
 
 /// The requirement that a condition makes of the reply to its check.
 #[derive(Clone, Debug)]

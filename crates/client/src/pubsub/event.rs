@@ -6,7 +6,7 @@ use sleeve_wire::frame::{Frame, decode};
 
 use super::names::SubscriptionVerb;
 use crate::error::Error;
-use crate::values::decode::FromReply;
+use crate::resp::decode::FromReply;
 
 /// An event of a [`Subscription`](crate::Subscription).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use crate::error::Error;
-use crate::request::Request;
+use crate::resp::request::Request;
 use crate::transport::cluster::slots::slot_of_all;
 
 /// The commands of a subscription, which its server confirms.

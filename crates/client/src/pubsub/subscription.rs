@@ -24,11 +24,11 @@ use super::wanted::WantedNames;
 use crate::error::{Error, ErrorKind};
 use crate::reactor::TaskWaker;
 use crate::reactor::watcher::watch_for;
-use crate::request::{Request, ToArgs};
-use crate::sys::fork::{Process, inherited};
+use crate::resp::request::{Request, ToArgs};
 use crate::sys::now;
 #[cfg(feature = "embedded")]
 use crate::sys::off_thread::apart;
+use crate::sys::{Process, inherited};
 use crate::transport::Transport;
 #[cfg(feature = "embedded")]
 use crate::transport::embedded::Embedded;

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::poller::Poller;
 use super::state::{NOBODY, TaskCells};
-use crate::sys::fork::{PerProcess, Process};
 use crate::sys::lock::Mutex;
+use crate::sys::{PerProcess, Process};
 
 /// The future of a task: the rest of its work.
 pub(super) type Work = Pin<Box<dyn Future<Output = ()>>>;

@@ -11,8 +11,8 @@ use crate::error::Error;
 use crate::pipe::Pipe;
 use crate::pipe::reply_reader::ReplyReader;
 use crate::pipe::slot::{Completions, Driver, Flush, Handle, Source};
-use crate::request::EncodedRequest;
-use crate::request::name::Name;
+use crate::resp::request::EncodedRequest;
+use crate::resp::request::name::Name;
 
 /// A driver without a connection: the caller moves the bytes.
 struct Nobody;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::error::Error;
 use crate::reply::{Reply, already_taken};
-use crate::values::decode::FromReply;
+use crate::resp::decode::FromReply;
 
 /// A [`Reply`] and the function that converts its answer: see [`Reply::map`] and [`Reply::and_then`].
 ///

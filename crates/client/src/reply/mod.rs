@@ -22,11 +22,11 @@ use crate::error::Error;
 use crate::pipe::driver_number::DriverNumber;
 use crate::pipe::queued::{Queued, Sent};
 use crate::pipe::slot::{Flush, Handle, Payload};
+use crate::resp::decode::FromReply;
+use crate::resp::value::Value;
 use crate::sys::callback;
 use crate::sys::now;
 use crate::sys::trace;
-use crate::values::decode::FromReply;
-use crate::values::value::Value;
 
 /// The answer to a command that was sent.
 ///

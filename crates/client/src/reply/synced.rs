@@ -16,10 +16,10 @@ use sleeve_wire::frame::Frame;
 use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::slot::{Driver, Handle, Payload};
 use crate::reply::{Guard, Parts, Reply, already_taken, block, poll_here, read, taken};
-use crate::request::level::Level;
-use crate::request::name::Name;
+use crate::resp::decode::FromReply;
+use crate::resp::request::level::Level;
+use crate::resp::request::name::Name;
 use crate::sys::now;
-use crate::values::decode::FromReply;
 
 /// The answer to a command, once its effect is as durable as requested: see [`Reply::synced`], [`Reply::replicated`] and
 /// [`Reply::synced_on`].

@@ -15,8 +15,8 @@ use crate::error::Error;
 use crate::pipe::slot::stamps::TimedCall;
 use crate::pipe::slot::{Handle, Payload};
 use crate::reply::{Guard, Parts, Reply, already_taken, block_here, poll_here, read, taken};
+use crate::resp::decode::FromReply;
 use crate::sys::{clock_us, now};
-use crate::values::decode::FromReply;
 
 /// The times that a reply took, from its call until it was a value: see [`Client::timed`](crate::Client::timed).
 ///

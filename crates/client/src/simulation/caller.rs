@@ -21,8 +21,8 @@ use crate::config::Resend;
 use crate::lanes::options::LaneOptions;
 use crate::pipe::testing::Dice;
 use crate::reply::Reply;
+use crate::resp::decode::FromReply;
 use crate::sys::{clock_us, now};
-use crate::values::decode::FromReply;
 
 /// The state that all callers share.
 pub(super) struct Shared {

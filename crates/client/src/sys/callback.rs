@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use super::fork::PerProcess;
+use super::PerProcess;
 use super::lock::{Condvar, Mutex};
 use super::trace;
 use crate::error::Error;

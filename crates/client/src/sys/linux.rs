@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, socket_with};
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
 
 /// The flags of a send. With them a closed peer causes an error, not a signal that ends the process.
 pub(crate) const SEND_FLAGS: SendFlags = SendFlags::NOSIGNAL;
@@ -78,33 +78,10 @@ pub(crate) fn peer_process(stream: impl AsFd) -> Option<u32> {
     (outcome == 0).then_some(peer.pid).and_then(|pid| u32::try_from(pid).ok()).filter(|pid| *pid != 0)
 }
 
-/// Returns milliseconds on a coarse clock with an arbitrary start, which wraps and never goes back.
-#[inline]
-pub(crate) fn clock_ms() -> u32 {
-    let now = clock_gettime(ClockId::MonotonicCoarse);
-    (now.tv_sec as u32).wrapping_mul(1000).wrapping_add((now.tv_nsec / 1_000_000) as u32)
-}
+/// The coarse clock, which is read without access to the hardware.
+pub(crate) const COARSE_CLOCK: ClockId = ClockId::MonotonicCoarse;
 
-/// Returns the time as [`clock_ms`] does, but reads the hardware: exact to the millisecond.
-pub(crate) fn exact_clock_ms() -> u32 {
-    let now = clock_gettime(ClockId::Monotonic);
-    (now.tv_sec as u32).wrapping_mul(1000).wrapping_add((now.tv_nsec / 1_000_000) as u32)
-}
-
-/// Returns microseconds on the same clock, read from the hardware; they do not wrap.
-pub(crate) fn clock_us() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    (now.tv_sec as u64) * 1_000_000 + (now.tv_nsec as u64) / 1000
-}
-
-/// Returns milliseconds on the clock of [`clock_ms`] that do not wrap.
-#[inline]
-pub(crate) fn uptime_ms() -> u64 {
-    let now = clock_gettime(ClockId::MonotonicCoarse);
-    (now.tv_sec as u64) * 1000 + (now.tv_nsec / 1_000_000) as u64
-}
-
-/// The time by which the clock may be behind the true time, in milliseconds: a tick of the slowest kernel.
+/// The time by which the coarse clock may be behind the true time, in milliseconds: a tick of the slowest kernel.
 pub(crate) const CLOCK_TICK_MS: u64 = 10;
 
 /// Converts the timeout of a wait on descriptors to the system's form. A wait may end early, so a timeout that is too long

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::event::Timespec;
 use rustix::io::{FdFlags, fcntl_setfd, ioctl_fionbio};
 use rustix::net::{AddressFamily, SendFlags, SocketType, socket};
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
 
 /// The flags of a send. Apple's systems have an option of the socket instead, by which a closed peer causes an error, not a
 /// signal that ends the process.
@@ -81,30 +81,10 @@ pub(crate) fn peer_process(_stream: impl AsFd) -> Option<u32> {
     None
 }
 
-/// Returns milliseconds on a clock with an arbitrary start, which wraps and never goes back.
-pub(crate) fn clock_ms() -> u32 {
-    let now = clock_gettime(ClockId::Monotonic);
-    (now.tv_sec as u32).wrapping_mul(1000).wrapping_add((now.tv_nsec / 1_000_000) as u32)
-}
+/// The clock in place of a coarse one: that of POSIX.
+pub(crate) const COARSE_CLOCK: ClockId = ClockId::Monotonic;
 
-/// Returns the time as [`clock_ms`] does, to the millisecond.
-pub(crate) fn exact_clock_ms() -> u32 {
-    clock_ms()
-}
-
-/// Returns microseconds on the same clock, read from the hardware; they do not wrap.
-pub(crate) fn clock_us() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    (now.tv_sec as u64) * 1_000_000 + (now.tv_nsec as u64) / 1000
-}
-
-/// Returns milliseconds on the clock of [`clock_ms`] that do not wrap.
-pub(crate) fn uptime_ms() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    (now.tv_sec as u64) * 1000 + (now.tv_nsec / 1_000_000) as u64
-}
-
-/// The time by which the clock may be behind the true time, in milliseconds: the fraction of a millisecond that is cut off.
+/// The time by which that clock may be behind the true time, in milliseconds: the fraction of a millisecond that is cut off.
 pub(crate) const CLOCK_TICK_MS: u64 = 1;
 
 /// Converts the timeout of a wait on descriptors to the system's form. A wait may end early, so a timeout that is too long

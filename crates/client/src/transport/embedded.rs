@@ -32,16 +32,16 @@ use crate::config::{Config, Endpoint, ErrorHook, Resend};
 use crate::connection::no_such_database;
 use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::Pipe;
+use crate::pipe::asker::{Unit, left_ms};
 use crate::pipe::driver_number::DriverNumber;
-use crate::pipe::in_flight::{Unit, left_ms};
 use crate::pipe::queued::Sent;
 use crate::pipe::reply_reader::ReplyReader;
 use crate::pipe::slot::{Completions, Driver, Flush, Handle, Payload, Source};
 use crate::pipe::timeout::{Phase, Situation};
 use crate::pipe::transaction_state::TransactionState;
-use crate::request::EncodedRequest;
-use crate::request::level::Level;
-use crate::request::name::Name;
+use crate::resp::request::EncodedRequest;
+use crate::resp::request::level::Level;
+use crate::resp::request::name::Name;
 use crate::sys::callback;
 use crate::sys::exact_clock_ms;
 use crate::sys::lock::{Mutex, MutexGuard};
@@ -405,7 +405,7 @@ impl Session {
         let selects = self.pipe.database() != database;
         let outcome = if selects {
             self.request.clear();
-            crate::pipe::in_flight::write_select(&mut self.request, database);
+            crate::pipe::queue::write_select(&mut self.request, database);
             self.request.extend_from_slice(request);
             self.clock.exchange(&mut self.local, &self.request, &mut self.replies)
         } else {

@@ -6,7 +6,7 @@
 use super::Transport;
 use super::cluster::batches;
 use crate::error::Error;
-use crate::pipe::in_flight::Unit;
+use crate::pipe::asker::Unit;
 use crate::pipe::slot::{Completions, Driver};
 use crate::sys::clock_ms;
 

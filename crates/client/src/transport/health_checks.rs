@@ -20,9 +20,9 @@ use super::replicas::Replicas;
 use crate::config::read_from::ReadFrom;
 use crate::connection::Link;
 use crate::error::Error;
-use crate::pipe::payload::Payload;
 use crate::pipe::slot::Handle;
-use crate::request::name::Name;
+use crate::pipe::slot::Payload;
+use crate::resp::request::name::Name;
 use crate::sys::now;
 
 /// The time between two checks; a replica that lacks writes of one or two checks ago is not fit.

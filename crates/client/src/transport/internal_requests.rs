@@ -8,10 +8,10 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Wake, Waker};
 
 use crate::connection::Link;
-use crate::pipe::in_flight::Unit;
+use crate::pipe::asker::Unit;
 use crate::pipe::slot::{Driver, Handle, Source};
 use crate::reactor::TaskWaker;
-use crate::request::name::Name;
+use crate::resp::request::name::Name;
 use crate::sys::clock_ms;
 
 /// The waker of an answer, which gives the task a turn.

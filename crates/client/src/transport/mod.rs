@@ -29,19 +29,19 @@ use crate::connection::metrics::Metrics;
 use crate::connection::probe::ServerHealth;
 use crate::connection::task::start;
 use crate::error::{Effect, Error, ErrorKind};
-use crate::pipe::in_flight::Unit;
+use crate::pipe::asker::Unit;
 use crate::pipe::queued::Sent;
 use crate::pipe::routed::{Destination, TURNED_AWAY};
 use crate::pipe::slot::{Driver, FIRST_CONNECTION};
 use crate::pipe::transaction_state::TransactionState;
 use crate::reactor::lifetime::Lifetime;
 use crate::reply::Reply;
-use crate::request::blocking_commands::BlockTimeout;
-use crate::request::{EncodedRequest, Request};
-use crate::sys::fork::inherited;
+use crate::resp::decode::FromReply;
+use crate::resp::request::blocking_commands::BlockTimeout;
+use crate::resp::request::{EncodedRequest, Request};
+use crate::sys::inherited;
 #[cfg(feature = "embedded")]
 use crate::sys::off_thread::apart;
-use crate::values::decode::FromReply;
 use cluster::{Cluster, batches, task};
 #[cfg(feature = "embedded")]
 use embedded::Embedded;

@@ -17,7 +17,7 @@ use crate::config::Endpoint;
 use crate::connection::Link;
 use crate::error::Error;
 use crate::reply::Guard;
-use crate::request::{EncodedRequest, ToArgs};
+use crate::resp::request::{EncodedRequest, ToArgs};
 use crate::sys::lock::Mutex;
 
 /// The number of idle connections that a client keeps.

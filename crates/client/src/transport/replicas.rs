@@ -11,7 +11,7 @@ use sleeve_wire::commands::all;
 use super::node::{Fitness, Node};
 use crate::config::read_from::ReadFrom;
 use crate::pipe::routed::Destination;
-use crate::request::name::Name;
+use crate::resp::request::name::Name;
 
 /// The number of rows in the command table.
 const ROWS: usize = all().len();

@@ -12,8 +12,8 @@ use super::node::Node;
 use crate::connection::Link;
 use crate::pipe::cached_read::Cache;
 use crate::pipe::routed::Routed;
-use crate::request::EncodedRequest;
-use crate::request::name::Name;
+use crate::resp::request::EncodedRequest;
+use crate::resp::request::name::Name;
 
 /// The number that stands for no connection.
 const NOBODY: u32 = 0;

@@ -1,13 +1,13 @@
 //! The time that is left for a request that has come back and is sent again: no more than if it had not come back.
 
-use crate::pipe::in_flight;
+use crate::pipe::asker;
 use crate::pipe::routed::Routed;
 use crate::sys::{clock_ms, exact_clock_ms};
 
 /// Returns the milliseconds that are left for a request, if the command timeout is `limit_ms`; none if there is no timeout.
 pub(super) fn left_ms(routed: &Routed, limit_ms: Option<u32>) -> Option<u32> {
     if routed.is_due {
-        return Some(in_flight::left_ms(routed.at_ms, exact_clock_ms()));
+        return Some(asker::left_ms(routed.at_ms, exact_clock_ms()));
     }
     let passed_ms = clock_ms().wrapping_sub(routed.at_ms);
     limit_ms.map(|limit_ms| limit_ms.saturating_sub(passed_ms))

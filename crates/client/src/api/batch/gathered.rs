@@ -6,14 +6,14 @@
 use std::mem;
 
 use crate::error::Error;
-use crate::pipe::in_flight::Unit;
+use crate::pipe::asker::Unit;
 use crate::pipe::slot::{Completions, Handle, Payload, Source, Target};
 use crate::reply::Reply;
-use crate::request::Request;
-use crate::request::name::Name;
+use crate::resp::decode::FromReply;
+use crate::resp::request::Request;
+use crate::resp::request::name::Name;
 use crate::sys::lock::Mutex;
 use crate::transport::Transport;
-use crate::values::decode::FromReply;
 
 /// Requests, and their askers.
 pub(in crate::api) struct Gathered(Mutex<Inner>);

@@ -9,7 +9,7 @@ use sleeve_wire::arguments::{Args, Span};
 use sleeve_wire::commands::{Command, Merge, Shape};
 use sleeve_wire::number::parse_i64;
 
-use crate::request::EncodedRequest;
+use crate::resp::request::EncodedRequest;
 
 /// The length above which a request is not merged: a longer one gains nothing, and is not copied once more.
 const MERGED_LENGTH_MAX: usize = 8 * 1024;
@@ -196,8 +196,8 @@ impl<'a> Iterator for Words<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::Request;
-    use crate::request::name::Name;
+    use crate::resp::request::Request;
+    use crate::resp::request::name::Name;
 
     /// Returns the parts of a command line that can be merged, and the amount that it adds; none for a command that leaves
     /// alone.

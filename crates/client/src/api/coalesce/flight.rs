@@ -7,9 +7,9 @@ use std::mem;
 
 use super::call::Touch;
 use super::group::Group;
-use crate::pipe::in_flight::Unit;
+use crate::pipe::asker::Unit;
 use crate::pipe::slot::{Handle, Payload, Source, Target};
-use crate::request::name::Name;
+use crate::resp::request::name::Name;
 
 /// The receivers of a reply.
 pub(super) enum Receivers {

@@ -25,20 +25,20 @@ use crate::api::coalesce::options::CoalesceOptions;
 use crate::api::origin::Origin;
 use crate::config::{ErrorHook, QueueFull};
 use crate::error::{Error, ErrorKind};
-use crate::pipe::in_flight::LATE_SHARE;
+use crate::pipe::asker::LATE_SHARE;
 use crate::pipe::queued::{Queued, Sent, runs_tasks};
 use crate::pipe::slot::{Completions, Driver, Flush, Handle, Payload, Source};
 use crate::reactor::TaskWaker;
 use crate::reply::Reply;
-use crate::request::blocking_commands;
-use crate::request::level::Level;
-use crate::request::name::Name;
-use crate::request::{EncodedRequest, Request};
-use crate::sys::fork::Process;
+use crate::resp::decode::FromReply;
+use crate::resp::request::blocking_commands;
+use crate::resp::request::level::Level;
+use crate::resp::request::name::Name;
+use crate::resp::request::{EncodedRequest, Request};
+use crate::sys::Process;
 use crate::sys::lock::{self, Condvar, Mutex, MutexGuard};
 use crate::sys::now;
 use crate::transport::reserve::Reserve;
-use crate::values::decode::FromReply;
 
 /// The state that all clones of a handle share.
 pub(crate) struct Gatherer {

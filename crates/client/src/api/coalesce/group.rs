@@ -11,7 +11,7 @@ use sleeve_wire::number::push_i64;
 
 use super::call::{Call, Mergeable, Touch};
 use crate::pipe::slot::Target;
-use crate::request::name::Name;
+use crate::resp::request::name::Name;
 
 /// The largest number of arguments of one command. A server's own limit is sixteen times as high.
 const ARGUMENTS_MAX: usize = 64 * 1024;

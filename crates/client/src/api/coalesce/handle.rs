@@ -12,8 +12,8 @@ use crate::api::coalesce::options::CoalesceOptions;
 use crate::api::origin::Origin;
 use crate::commands::ask::Ask;
 use crate::reply::Reply;
-use crate::request::Request;
-use crate::values::decode::FromReply;
+use crate::resp::decode::FromReply;
+use crate::resp::request::Request;
 
 /// A database with calls that are gathered for a moment, and leave as commands for many: SETs as one MSET, GETs as one MGET.
 ///

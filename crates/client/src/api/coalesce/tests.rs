@@ -13,8 +13,8 @@ use super::split::{hand_out, is_refusal};
 use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::slot::{Completions, Handle, Payload, Source};
 use crate::pipe::testing::source;
-use crate::request::Request;
-use crate::request::name::Name;
+use crate::resp::request::Request;
+use crate::resp::request::name::Name;
 
 /// A gathering with its surrounding state.
 struct Table {

@@ -11,7 +11,7 @@ use crate::commands::stream::StreamCommands;
 use crate::error::{Error, ErrorKind};
 use crate::reply::Reply;
 use crate::reply::mapped::Mapped;
-use crate::values::decode::FromReply;
+use crate::resp::decode::FromReply;
 
 /// The way in which an entry was delivered to a [`Consumer`](crate::Consumer).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -8,7 +8,7 @@ use sleeve_wire::frame::{Frame, Items};
 use sleeve_wire::reply::{Protocol, Writer};
 
 use crate::error::Error;
-use crate::values::decode::FromReply;
+use crate::resp::decode::FromReply;
 
 /// The answer of XREADGROUP for one stream.
 pub(crate) struct Page {

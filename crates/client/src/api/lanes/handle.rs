@@ -11,8 +11,8 @@ use crate::commands::ask::Ask;
 use crate::error::Error;
 use crate::lanes::Lane;
 use crate::reply::Reply;
-use crate::request::Request;
-use crate::values::decode::FromReply;
+use crate::resp::decode::FromReply;
+use crate::resp::request::Request;
 
 /// A [`Client`](crate::Client) or [`Db`](crate::Db) that sends large calls over a second connection, by itself.
 ///

@@ -9,9 +9,9 @@ use crate::api::cmd::Cmd;
 use crate::api::origin::Origin;
 use crate::commands::ask::Ask;
 use crate::reply::Reply;
-use crate::request::Request;
+use crate::resp::decode::FromReply;
+use crate::resp::request::Request;
 use crate::transport::Transport;
-use crate::values::decode::FromReply;
 
 /// A [`Client`](crate::Client) or [`Db`](crate::Db) with calls that do not queue behind those of other handles: they use a
 /// second connection, on which no large request is ahead of them.

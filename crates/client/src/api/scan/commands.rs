@@ -6,9 +6,9 @@ use super::Scan;
 use crate::api::handles::{Client, Db};
 use crate::api::lease::Lease;
 use crate::commands::ask::Ask;
-use crate::request::ToArg;
-use crate::values::decode::FromReply;
-use crate::values::options::key::{MembersScan, ScanOptions};
+use crate::resp::decode::FromReply;
+use crate::resp::options::key::{MembersScan, ScanOptions};
+use crate::resp::request::ToArg;
 
 /// Whole scans, on a client, a database or a lease. `T` is one element.
 ///

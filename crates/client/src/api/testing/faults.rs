@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sleeve_wire::commands::Flags;
 
-use crate::request::name::Name;
+use crate::resp::request::name::Name;
 use crate::sys::lock::Mutex;
 
 /// A fault for a client at the address of an engine for tests: its kind, the commands that it concerns, and its time.

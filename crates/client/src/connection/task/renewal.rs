@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use super::super::link::Link;
 use crate::config::credentials::Credentials;
 use crate::config::event::Event;
-use crate::connect::login;
-use crate::connect::questions::Answer;
-use crate::connect::refusal::Refusal;
+use crate::connection::connect::login;
+use crate::connection::connect::questions::Answer;
+use crate::connection::connect::refusal::Refusal;
 use crate::pipe::slot::Handle;
 use crate::reactor::TaskWaker;
-use crate::request::name::Name;
-use crate::request::{EncodedRequest, Request};
+use crate::resp::request::name::Name;
+use crate::resp::request::{EncodedRequest, Request};
 use crate::sys::{clock_ms, now};
 
 /// The time after which a provider is asked again if it has failed, or its credentials were refused.

@@ -5,12 +5,12 @@ use super::*;
 use crate::config::Resend;
 use crate::error::Effect;
 use crate::error::Error;
-use crate::pipe::in_flight::write_select;
+use crate::pipe::queue::write_select;
 use crate::pipe::reply_reader::ReplyReader;
 use crate::pipe::slot::Completions;
 use crate::pipe::slot::Handle;
 use crate::pipe::testing::source;
-use crate::request::{EncodedRequest, Request};
+use crate::resp::request::{EncodedRequest, Request};
 
 const LOADING: &str = "-LOADING Redis is loading the dataset in memory\r\n";
 const BUSY: &str = "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n";

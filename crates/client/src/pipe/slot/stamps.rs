@@ -70,7 +70,7 @@ mod tests {
     use super::super::{Completions, Payload};
     use super::*;
     use crate::pipe::testing::source;
-    use crate::request::name::Name;
+    use crate::resp::request::name::Name;
 
     #[test]
     fn only_timed_calls_are_stamped_and_stamps_stay_with_their_slot() {

@@ -14,14 +14,14 @@ use super::slots::{Named, crossing, named};
 use crate::config::QueueFull;
 use crate::connection::Link;
 use crate::error::{Error, ErrorKind};
-use crate::pipe::in_flight::Unit;
+use crate::pipe::asker::Unit;
 use crate::pipe::queued::runs_tasks;
 use crate::pipe::routed::{Destination, Routed};
 use crate::pipe::slot::Completions;
 use crate::pipe::transaction_state::TransactionState;
-use crate::request::EncodedRequest;
-use crate::request::name::Name;
-use crate::request::words::{Places, Words};
+use crate::resp::request::EncodedRequest;
+use crate::resp::request::name::Name;
+use crate::resp::request::words::{Places, Words};
 use crate::sys::clock_ms;
 
 /// Returns the requests of units, which lie one behind the other in these bytes.

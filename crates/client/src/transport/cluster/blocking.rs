@@ -15,8 +15,8 @@ use crate::connection::Link;
 use crate::error::Error;
 use crate::pipe::routed::{Destination, Routed};
 use crate::pipe::slot::{Completions, Handle};
-use crate::request::EncodedRequest;
-use crate::request::blocking_commands::BlockTimeout;
+use crate::resp::request::EncodedRequest;
+use crate::resp::request::blocking_commands::BlockTimeout;
 use crate::sys::now;
 
 /// Sends a command that may wait on the server for this time. `idle` may return an idle connection to the endpoint that it is

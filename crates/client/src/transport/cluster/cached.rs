@@ -15,7 +15,7 @@ use super::batches::{make_room, send_attached};
 use crate::error::Error;
 use crate::pipe::cached_read::Read;
 use crate::pipe::routed::{Destination, Routed};
-use crate::request::EncodedRequest;
+use crate::resp::request::EncodedRequest;
 use crate::sys::clock_ms;
 use crate::transport::slot_cache::SlotCache;
 

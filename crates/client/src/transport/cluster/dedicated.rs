@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crate::connection::Link;
-use crate::request::blocking_commands::BlockTimeout;
+use crate::resp::request::blocking_commands::BlockTimeout;
 use crate::sys::lock::Mutex;
 use crate::transport::node::Node;
 

@@ -12,7 +12,7 @@ use super::rounds::{Question, REFRESH_PAUSE};
 use super::seeds;
 use super::task::{ClusterTask, Fence};
 use crate::error::{Error, ErrorKind};
-use crate::request::name::Name;
+use crate::resp::request::name::Name;
 use crate::transport::node::{Address, Node};
 use crate::transport::replicas::Replicas;
 

@@ -7,8 +7,8 @@
 use sleeve_wire::commands::Row;
 
 use crate::error::Error;
-use crate::request::words::{Places, Words};
-use crate::request::{EncodedRequest, Request, ToArgs};
+use crate::resp::request::words::{Places, Words};
+use crate::resp::request::{EncodedRequest, Request, ToArgs};
 
 /// The number of slots.
 pub(crate) const SLOTS: u16 = 16_384;
@@ -114,7 +114,7 @@ pub(super) fn crossing(what: &str, one: u16, other: u16) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::name::Name;
+    use crate::resp::request::name::Name;
 
     #[test]
     fn slots_are_those_of_a_cluster() {

@@ -16,9 +16,9 @@ use crate::error::Error;
 use crate::pipe::queued::Sent;
 use crate::pipe::routed::Destination;
 use crate::pipe::slot::{Completions, Handle, Payload, Target};
-use crate::request::name::Name;
-use crate::request::words::Places;
-use crate::request::{EncodedRequest, Request};
+use crate::resp::request::name::Name;
+use crate::resp::request::words::Places;
+use crate::resp::request::{EncodedRequest, Request};
 use crate::transport::replicas::destination;
 
 /// One slot's share of a request.

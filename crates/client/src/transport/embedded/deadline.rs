@@ -8,7 +8,7 @@ use super::Embedded;
 use crate::error::{Effect, Error};
 use crate::pipe::queued::Sent;
 use crate::pipe::timeout::Phase;
-use crate::request::EncodedRequest;
+use crate::resp::request::EncodedRequest;
 use crate::sys::exact_clock_ms;
 
 impl Embedded {

@@ -8,8 +8,8 @@ use sleeve_server::{Engine, Opt, when_replicas_have};
 use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::durability::IS_SAFE;
 use crate::pipe::slot::{Completions, Driver, Handle, Payload, Source};
-use crate::request::level::Level;
-use crate::request::name::Name;
+use crate::resp::request::level::Level;
+use crate::resp::request::name::Name;
 
 /// Returns a handle that is done when the effect of an answered command is as durable as requested. The wait for replicas
 /// lasts no longer than the given time.

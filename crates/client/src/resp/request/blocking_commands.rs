@@ -1,0 +1,98 @@
+//! The commands that wait on the server, and the longest time for which each may wait.
+//!
+//! A command that waits holds up its connection, so it must not travel on a connection that others share. A late answer is
+//! then no fault of the server's: the caller asked for that time. Both facts are read from the request itself, so that a
+//! command by its name is treated as the method of that name. The command's row in the table says which argument is the
+//! timeout. Pure functions; any thread.
+
+use std::time::Duration;
+
+use super::Request;
+
+/// The time for which a command may hold up its connection on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BlockTimeout {
+    /// Without a limit, until the server has an element to return.
+    Endless,
+    /// At most this time.
+    For(Duration),
+}
+
+impl BlockTimeout {
+    /// Reads a number of units of time as the server does. The server refuses any other text at once.
+    fn of(word: Option<&&[u8]>, unit: Duration) -> Self {
+        let number: Option<f64> = word.and_then(|word| str::from_utf8(word).ok()?.parse().ok());
+        match number {
+            Some(0.0) => Self::Endless,
+            Some(count) if count > 0.0 => {
+                Duration::try_from_secs_f64(count * unit.as_secs_f64()).map_or(Self::Endless, Self::For)
+            }
+            _ => Self::For(Duration::ZERO),
+        }
+    }
+}
+
+/// Returns the time for which this request may wait; `None` if it never waits.
+pub(crate) fn of(request: &Request) -> Option<BlockTimeout> {
+    let timeout = request.name().row()?.timeout?;
+    let words = request.words();
+    let position = timeout.position(words.len(), |index| words.get(index).copied().unwrap_or_default())?;
+    Some(BlockTimeout::of(words.get(position), timeout.unit.duration()))
+}
+
+#[cfg(test)]
+mod tests {
+    use sleeve_wire::commands::all;
+
+    use super::*;
+    use crate::resp::request::name::Name;
+
+    fn timeout(line: &str) -> Option<BlockTimeout> {
+        let words: Vec<&str> = line.split(' ').collect();
+        let mut request = Request::empty();
+        request.call(Name::of(&words));
+        words.iter().for_each(|word| _ = request.word(word));
+        of(&request)
+    }
+
+    #[test]
+    fn the_time_is_where_the_command_has_it() {
+        let seconds = |count| Some(BlockTimeout::For(Duration::from_secs(count)));
+        assert_eq!(timeout("blpop a b 2"), seconds(2));
+        assert_eq!(timeout("BLPOP a 0"), Some(BlockTimeout::Endless));
+        assert_eq!(timeout("BLPOP a 0.25"), Some(BlockTimeout::For(Duration::from_millis(250))));
+        assert_eq!(timeout("BLMOVE a b LEFT RIGHT 3"), seconds(3));
+        assert_eq!(timeout("BZMPOP 4 2 a b MIN COUNT 10"), seconds(4));
+        assert_eq!(timeout("XREAD COUNT 2 BLOCK 5000 STREAMS a $"), seconds(5));
+        assert_eq!(timeout("XREADGROUP GROUP block BLOCK BLOCK 0 STREAMS a >"), Some(BlockTimeout::Endless));
+    }
+
+    #[test]
+    fn those_that_wait_are_known() {
+        let waits = |name: &&str| Name::of(&[name]).may_wait();
+        let waiting: Vec<&str> = all().iter().map(|row| row.full_name).filter(waits).collect();
+        let lists = ["blmove", "blmovem", "blmpop", "blpop", "brpop", "brpoplpush"];
+        let others = ["bzmpop", "bzpopmax", "bzpopmin", "xread", "xreadgroup", "wait", "waitaof"];
+        assert_eq!(sorted(waiting), sorted([&lists[..], &others].concat()));
+    }
+
+    fn sorted(mut names: Vec<&str>) -> Vec<&str> {
+        names.sort_unstable();
+        names
+    }
+
+    #[test]
+    fn commands_that_do_not_wait_have_no_block_timeout() {
+        assert_eq!(timeout("LPOP a 2"), None);
+        assert_eq!(timeout("XREAD STREAMS BLOCK 0"), None);
+        assert_eq!(timeout("XREADGROUP GROUP g BLOCK STREAMS a >"), None);
+    }
+
+    #[test]
+    fn block_timeouts_that_the_server_refuses_wait_for_nothing() {
+        for line in ["BLPOP a", "BLPOP a -1", "BLPOP a nan", "BLMPOP", "XREAD BLOCK"] {
+            assert_eq!(timeout(line), Some(BlockTimeout::For(Duration::ZERO)), "{line}");
+        }
+        assert_eq!(timeout("BLPOP a 1e300"), Some(BlockTimeout::Endless));
+    }
+}
