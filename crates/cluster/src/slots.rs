@@ -2,11 +2,10 @@
 
 use std::fmt;
 
+pub use sleeve_wire::slot::SLOTS;
+
 /// The number of a hash slot, below [`SLOTS`].
 pub type Slot = u16;
-
-/// The number of hash slots of a cluster.
-pub const SLOTS: u16 = 16_384;
 
 /// A set of hash slots. Its bytes are those of the bus: bit `slot % 8` of byte `slot / 8`.
 #[derive(Clone, PartialEq, Eq)]

@@ -18,6 +18,7 @@
 //! | `number` | Numbers as text, exactly as Redis reads and writes them. |
 //! | `long_double` | The floating point of 80 bits that INCRBYFLOAT is defined by. |
 //! | `pattern` | Glob patterns, exactly as Redis reads them. |
+//! | `slot` | The slot of a key in a cluster. |
 //!
 //! Nothing here knows a socket, a clock or a database, and nothing keeps state beyond one connection's unfinished request.
 //! Foreign bytes end in a value or an error, never in a panic, a long loop or an allocation that they chose.
@@ -35,3 +36,4 @@ pub mod pattern;
 pub mod protocol_error;
 pub mod reply;
 pub mod request;
+pub mod slot;

@@ -23,6 +23,7 @@ mod tracking;
 use std::sync::Arc;
 
 use sleeve_wire::number::push_i64;
+use sleeve_wire::slot;
 
 use crate::cache::options::CacheOptions;
 use crate::config::Protocol;
@@ -38,7 +39,6 @@ use crate::sys::{chance, uptime_ms};
 use crate::transport::Transport;
 use crate::transport::cluster::Cluster;
 use crate::transport::cluster::cached::{attach_cache, send_read};
-use crate::transport::cluster::slots::slot_of;
 use crate::transport::slot_cache::SlotCache;
 #[cfg(feature = "embedded")]
 use listening::Listening;
@@ -167,7 +167,7 @@ impl Near {
                 None => link.send_read(database, request.name, &requests, read(connection)),
             },
             Way::Cluster(cluster, nobody) => {
-                send_read(cluster, slot_of(wanted.key()), (database, request), requests, read(nobody))
+                send_read(cluster, slot::of_key(wanted.key()), (database, request), requests, read(nobody))
             }
             // An engine in this process shares no reads: a read that is not answered at once is sent as any other command.
             #[cfg(feature = "embedded")]

@@ -9,7 +9,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::transport::cluster::slots::{SLOTS, slot_of};
+use sleeve_wire::slot::{self, SLOTS};
 
 /// A number in place of a connection's: no connection invalidates the slot.
 pub(super) const NOBODY: u32 = 0;
@@ -50,7 +50,7 @@ impl Owners {
     /// Returns the present tenure of a key's slot.
     #[inline]
     pub(super) fn tenure(&self, key: &[u8]) -> Tenure {
-        let slot = self.0.get(usize::from(slot_of(key)));
+        let slot = self.0.get(usize::from(slot::of_key(key)));
         slot.map_or(Tenure::of(NOBODY, 0), |slot| Tenure(slot.load(Ordering::Acquire)))
     }
 
@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(owners.tenure(b"bar").connection(), NOBODY);
         let mut told = Vec::new();
         for connection in [3, 4, NOBODY, 3] {
-            owners.follow(&mut |slot| if slot == slot_of(b"bar") { connection } else { 7 });
+            owners.follow(&mut |slot| if slot == slot::of_key(b"bar") { connection } else { 7 });
             told.push((owners.tenure(b"bar"), owners.tenure(b"foo")));
         }
         let connections: Vec<u32> = told.iter().map(|(bar, _)| bar.connection()).collect();

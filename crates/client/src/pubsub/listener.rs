@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sleeve_wire::frame::Scanner;
+use sleeve_wire::slot;
 
 use super::event;
 use super::event::{PubSubFrame, SubscriptionEvent};
@@ -32,7 +33,6 @@ use crate::reactor::task_context::{TaskContext, WatchedStream};
 use crate::sys::Process;
 use crate::sys::{elapsed, now};
 use crate::transport::cluster::Cluster;
-use crate::transport::cluster::slots::slot_of;
 
 /// The state that a reader of a connection shares with the subscription.
 pub(crate) struct Listener {
@@ -59,7 +59,7 @@ impl Listener {
     fn server(&self) -> Result<(Config, Arc<ServerHealth>), Error> {
         match &self.upstream {
             Upstream::Server(health) => Ok((self.config.clone(), Arc::clone(health))),
-            Upstream::Cluster(cluster) => cluster.place(self.wanted.shard_channel().as_deref().map(slot_of)),
+            Upstream::Cluster(cluster) => cluster.place(self.wanted.shard_channel().as_deref().map(slot::of_key)),
         }
     }
 

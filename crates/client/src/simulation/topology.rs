@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::transport::cluster::slots::{SLOTS, slot_of};
+use sleeve_wire::slot::{self, SLOTS};
 
 /// The owners of the slots.
 pub(super) struct Topology {
@@ -47,8 +47,8 @@ impl Topology {
         asking: bool,
         exists: impl Fn(&[u8]) -> bool,
     ) -> Verdict {
-        let Some(slot) = keys.first().map(|key| slot_of(key)) else { return Verdict::Here };
-        if keys.iter().any(|key| slot_of(key) != slot) {
+        let Some(slot) = keys.first().map(|key| slot::of_key(key)) else { return Verdict::Here };
+        if keys.iter().any(|key| slot::of_key(key) != slot) {
             return Verdict::Refused("-CROSSSLOT Keys in request don't hash to the same slot\r\n".to_owned());
         }
         let owner = self.owners[usize::from(slot)];
@@ -79,7 +79,7 @@ impl Topology {
     /// Decides on a command that waits for these keys at this server: it is redirected, or goes on waiting. Returns true if
     /// it may take elements from them here.
     pub(super) fn judge_waiting(&self, node: usize, keys: &[&[u8]]) -> Result<bool, String> {
-        let Some(slot) = keys.first().map(|key| slot_of(key)) else { return Ok(true) };
+        let Some(slot) = keys.first().map(|key| slot::of_key(key)) else { return Ok(true) };
         let owner = self.owners[usize::from(slot)];
         match self.moving.as_ref().filter(|moving| moving.slot == slot) {
             Some(moving) if node == moving.to => Ok(keys.iter().all(|key| moving.moved.contains(*key))),
@@ -91,7 +91,7 @@ impl Topology {
 
     /// Returns the server that has a key, or at which it is created now.
     pub(super) fn holder(&mut self, key: &[u8], exists: bool) -> usize {
-        let slot = slot_of(key);
+        let slot = slot::of_key(key);
         match self.moving.as_mut().filter(|moving| moving.slot == slot) {
             Some(moving) if !exists || moving.moved.contains(key) => {
                 moving.moved.insert(key.to_vec());
@@ -111,14 +111,14 @@ impl Topology {
         match &mut self.moving {
             None => {
                 let key = keys.iter().nth(roll(keys.len().max(1)))?;
-                let slot = slot_of(key);
+                let slot = slot::of_key(key);
                 let to = (self.owners[usize::from(slot)] + 1 + roll(self.count - 1)) % self.count;
                 self.moving = Some(Moving { slot, to, moved: BTreeSet::new() });
                 None
             }
             Some(moving) => {
                 let slot = moving.slot;
-                let left = keys.iter().find(|key| slot_of(key) == slot && !moving.moved.contains(*key));
+                let left = keys.iter().find(|key| slot::of_key(key) == slot && !moving.moved.contains(*key));
                 let Some(key) = left else {
                     self.arrive();
                     return None;

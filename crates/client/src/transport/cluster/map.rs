@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use sleeve_wire::frame::{Frame, Items};
+use sleeve_wire::slot::SLOTS;
 
-use super::slots::SLOTS;
 use crate::error::Error;
 use crate::transport::node::{Address, Node};
 use crate::transport::replicas::Replicas;

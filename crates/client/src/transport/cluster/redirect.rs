@@ -3,7 +3,8 @@
 //! MOVED names the owner of the slot, and ASK the node that has the key while the slot moves; other errors mean that a retry
 //! may succeed later. Foreign bytes: after a redirect that cannot be read there is a retry later. Pure functions.
 
-use super::slots::SLOTS;
+use sleeve_wire::slot::SLOTS;
+
 use crate::error::{Error, ErrorKind};
 use crate::transport::node::Address;
 

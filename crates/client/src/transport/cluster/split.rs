@@ -8,10 +8,11 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use sleeve_wire::commands::{Begin, Command, Find, RequestPolicy, ResponsePolicy, Row};
+use sleeve_wire::slot;
 
 use super::Cluster;
 use super::combine::{Parts, ReplyMerge};
-use super::slots::{crossing, slot_of};
+use super::slots::crossing;
 use crate::error::Error;
 use crate::pipe::queued::Sent;
 use crate::pipe::routed::Destination;
@@ -163,7 +164,7 @@ fn shares(request: EncodedRequest<'_>, step: usize) -> Result<Vec<Share>, Error>
     let mut groups: Vec<(u16, Vec<usize>)> = Vec::new();
     let mut place_of = HashMap::new();
     for (number, key) in rest.chunks(step).filter_map(<[&[u8]]>::first).enumerate() {
-        let slot = slot_of(key);
+        let slot = slot::of_key(key);
         let place = *place_of.entry(slot).or_insert_with(|| {
             groups.push((slot, Vec::new()));
             groups.len() - 1
