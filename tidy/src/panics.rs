@@ -13,6 +13,7 @@ const CHORES: &[&str] = &["tests/", "xtask/", "fuzz/", "crates/cli/src/"];
 /// The files that take a request, a reply or a configuration file apart.
 const FOREIGN: &[&str] = &[
     "crates/wire/src/",
+    "crates/cluster/src/packet/",
     "crates/disk/src/format/",
     "crates/disk/src/replay/",
     "crates/server/src/session",

@@ -10,7 +10,7 @@ use crate::steps::{Steps, output_of, run as run_program};
 use sleeve_tests::server::workspace_root;
 
 /// The targets, by the names of their files in `fuzz/targets/`.
-const TARGETS: [&str; 12] = [
+const TARGETS: [&str; 13] = [
     "request",
     "inline",
     "reply",
@@ -23,6 +23,7 @@ const TARGETS: [&str; 12] = [
     "link",
     "handshake",
     "rings",
+    "cluster_packet",
 ];
 
 /// The length of an input in bytes: enough for nesting, and for claimed lengths that disagree with the bytes behind them.

@@ -7,6 +7,18 @@ use crate::id::NodeId;
 use crate::node::NodeFlags;
 use crate::slots::SlotSet;
 
+mod decode;
+mod encode;
+mod layout;
+mod malformed;
+mod packet_type;
+#[cfg(test)]
+mod tests;
+
+pub use decode::{decode, frame_length};
+pub use malformed::Malformed;
+pub use packet_type::PacketType;
+
 /// A packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Packet {
@@ -53,6 +65,9 @@ pub struct Header {
     pub is_paused: bool,
     /// Whether the sender wants its vote to be given although the primary works: a forced or manual failover (mflags bit 1).
     pub is_forced: bool,
+    /// Whether the sender reads extensions (mflags bit 2). Redis 7.0 sets it only in packets that have one, and does not know
+    /// extensions other than the host name: it logs each of them as a fault.
+    pub reads_extensions: bool,
 }
 
 /// The body of a packet with a full header.
@@ -81,6 +96,8 @@ pub enum Body {
     ManualFailover,
     /// A message of a module. Sleeve has no modules and drops it.
     Module,
+    /// A packet of a type of a later version, of which only the header is read.
+    Unknown(u16),
 }
 
 /// The kind of a heartbeat.
@@ -92,6 +109,16 @@ pub enum HeartbeatKind {
     Pong,
     /// Asks to be taken up as a node, and for a PONG.
     Meet,
+}
+
+impl From<HeartbeatKind> for PacketType {
+    fn from(kind: HeartbeatKind) -> Self {
+        match kind {
+            HeartbeatKind::Ping => Self::Ping,
+            HeartbeatKind::Pong => Self::Pong,
+            HeartbeatKind::Meet => Self::Meet,
+        }
+    }
 }
 
 /// A PING, PONG or MEET.
@@ -146,9 +173,12 @@ pub enum Extension {
     ClientIpv4(String),
     /// The IPv6 address for clients.
     ClientIpv6(String),
-    /// The port for clients (Valkey 9.1).
+    /// The port for clients without TLS, if it differs from that of the node (Valkey 9.1).
     ClientPort(u16),
-    /// An extension of a kind that this version does not know. It is skipped.
+    /// The port for clients with TLS, if it differs from that of the node (Valkey 9.1).
+    ClientTlsPort(u16),
+    /// An extension of a type that this version does not know. It is skipped. The type 4 of Redis 8, a secret that its nodes
+    /// share, is one: it means nothing to other servers.
     Unknown(u16),
 }
 
