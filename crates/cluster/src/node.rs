@@ -125,6 +125,14 @@ pub struct NodeLinks {
     pub opened_ms: u64,
     /// The link that the other node opened.
     pub incoming: Option<LinkId>,
+    /// When the last incoming link was lost, or the node was added, in milliseconds.
+    pub incoming_lost_ms: u64,
+    /// When the last MEET was sent, in milliseconds.
+    pub meet_ms: u64,
+    /// The attempts to connect that have failed since the last PONG.
+    pub failures: u32,
+    /// The next attempt to connect is not made before this time, in milliseconds.
+    pub retry_ms: u64,
 }
 
 /// The times at which something was last heard of a node, in milliseconds of [`crate::Time::ms`]. 0 is never.
@@ -142,6 +150,8 @@ pub struct Contact {
     pub fail_ms: u64,
     /// When this node last voted for a replica of the node.
     pub voted_ms: u64,
+    /// The replica that the vote was given to.
+    pub voted_for: Option<NodeId>,
     /// When the offset came in the header of a packet.
     pub offset_ms: u64,
     /// When the primary lost its last working replica: it is an orphan since then.
@@ -209,6 +219,11 @@ impl Node {
     /// Returns whether the first exchange of packets with the node is not over.
     pub fn is_in_handshake(&self) -> bool {
         self.flags.has(NodeFlags::HANDSHAKE)
+    }
+
+    /// Returns whether the node votes in elections: a primary that has slots.
+    pub fn is_voter(&self) -> bool {
+        self.is_primary() && !self.slots.is_empty()
     }
 
     /// Returns whether a majority has declared the node failed.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::id::NodeId;
-use crate::slots::{SLOTS, Slot};
+use crate::slots::{SLOTS, Slot, SlotSet};
 
 /// The owner of each slot, and the slots that are moved by hand.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,6 +13,9 @@ pub struct SlotTable {
     pub migrating: BTreeMap<Slot, NodeId>,
     /// The slots that come to this node, and where they come from.
     pub importing: BTreeMap<Slot, NodeId>,
+    /// The slots that their owner has ceased to claim, although no other node claims them yet. Until then requests still go
+    /// to the owner, but no UPDATE names it, for the new owner may only be unknown here.
+    pub released: SlotSet,
 }
 
 impl SlotTable {
@@ -31,6 +34,11 @@ impl SlotTable {
 
 impl Default for SlotTable {
     fn default() -> Self {
-        Self { owners: vec![None; usize::from(SLOTS)].into(), migrating: BTreeMap::new(), importing: BTreeMap::new() }
+        Self {
+            owners: vec![None; usize::from(SLOTS)].into(),
+            migrating: BTreeMap::new(),
+            importing: BTreeMap::new(),
+            released: SlotSet::default(),
+        }
     }
 }
