@@ -12,6 +12,8 @@
 //!
 //! | room | contents |
 //! | --- | --- |
+//! | `admin` | The commands of an operator, which check and change the state. |
+//! | `report` | The state in the words of CLUSTER NODES, SLOTS, SHARDS, LINKS and INFO. |
 //! | `state` | The state of this node, and the events that change it. |
 //! | `nodes_conf` | The file in which a node keeps its cluster: written, read and repaired. |
 //! | `packet` | The packets of the bus: bytes to checked values and back. |
@@ -24,12 +26,14 @@
 //! | `id` | The ids of nodes and shards. |
 
 pub mod action;
+pub mod admin;
 pub mod epochs;
 pub mod host;
 pub mod id;
 pub mod node;
 pub mod nodes_conf;
 pub mod packet;
+pub mod report;
 pub mod slot_table;
 pub mod slots;
 pub mod state;
