@@ -28,7 +28,7 @@ fuzz_target!(|file: &[u8]| {
 /// Loads a file in batches. A file that can be read in batches can be read record by record, and the reverse. The exceptions
 /// are a file with the same key twice, and one with a key in a database that does not exist.
 fn loaded(file: &[u8]) -> Option<Store> {
-    let store = Store::new(Options { databases: DATABASES, shards: 2, secret: [1; 16] });
+    let store = Store::new(Options { databases: DATABASES, shards: 2, ..Options::new([1; 16]) });
     let limits = Limits::usual(store.hash_key());
     let (mut reader, mut batch) = (Reader::new(file, limits), Batch::default());
     reader.trust_sum();

@@ -41,6 +41,7 @@ mod value;
 pub use crate::keyspace::exchange::{Shared, absorb, shared_key};
 pub use crate::keyspace::locks::{Locked, SHARDS_MAX, ShardGuard, ShardSet};
 pub use crate::keyspace::shard::{Find, Flushed, Moment, Previous, Shard};
+pub use crate::keyspace::slots::{SlotPosition, keys_in_slot, remove_in_slot, slot_digest, walk_slot};
 pub use crate::keyspace::updating::{ExpiredFields, OtherKind, Updated};
 pub use crate::keyspace::{Options, SHARDS_DEFAULT, Shards, Store};
 pub use crate::memory::prefetch::PrefetchStep;
@@ -50,6 +51,7 @@ pub use crate::packed::ways::{BothWays, Forwards, Ways};
 pub use crate::table::Lookup;
 pub use crate::table::entry::body::INLINE_MAX;
 pub use crate::table::entry::handle::{EntryMut, EntryRef, Garbage, OwnedEntry};
+pub use crate::table::placement::SlotOf;
 pub use crate::table::walk::ExpireReport;
 pub use crate::types::hash::{Map, MapLimits, MapRef};
 pub use crate::types::hyperloglog::{

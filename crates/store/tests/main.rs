@@ -11,6 +11,7 @@ mod map;
 mod model;
 mod rdb_files;
 mod set;
+mod slots;
 mod snapshot;
 mod sorted_set;
 mod stream;

@@ -4,12 +4,13 @@
 //! randomness comes from a seed, which a failure prints.
 
 use sleeve_store::{
-    Deadline, Digits, EMBEDDED_MAX, EntryRef, Find, INLINE_MAX, Lookup, Moment, Options, PrefetchStep, Previous, Store,
-    Value,
+    Deadline, Digits, EMBEDDED_MAX, EntryRef, Find, INLINE_MAX, Lookup, Moment, Options, PrefetchStep, Previous,
+    SlotOf, Store, Value,
 };
 use std::collections::HashMap;
 
 use crate::elsewhere::put_elsewhere;
+use crate::slots;
 
 const DATABASES: usize = 3;
 
@@ -76,9 +77,9 @@ fn plain(entry: EntryRef<'_>) -> Plain {
 }
 
 impl Model {
-    fn new(seed: u64, shards: usize, keys: u64) -> Self {
-        let options =
-            Options { databases: DATABASES, shards, secret: seed.to_le_bytes().repeat(2).try_into().unwrap() };
+    fn new(seed: u64, shards: usize, keys: u64, slot_of: Option<SlotOf>) -> Self {
+        let secret = seed.to_le_bytes().repeat(2).try_into().unwrap();
+        let options = Options { databases: DATABASES, shards, secret, slot_of };
         let twin = vec![HashMap::new(); DATABASES];
         Self { store: Store::new(options), twin, now_ms: 1_000_000, random: Random(seed), keys }
     }
@@ -388,9 +389,9 @@ impl Model {
     }
 }
 
-fn run(seed: u64, shards: usize, keys: u64, steps: u64) {
-    println!("seed {seed}, {shards} shards, {keys} keys");
-    let mut model = Model::new(seed, shards, keys);
+fn run(seed: u64, shards: usize, keys: u64, steps: u64, slot_of: Option<SlotOf>) {
+    println!("seed {seed}, {shards} shards, {keys} keys, by slot: {}", slot_of.is_some());
+    let mut model = Model::new(seed, shards, keys, slot_of);
     for step in 0..steps {
         model.step((step / (steps / 6)).is_multiple_of(2));
         if step % (steps / 12) == 0 {
@@ -404,7 +405,8 @@ fn run(seed: u64, shards: usize, keys: u64, steps: u64) {
     }
     model.check();
     // A table by itself is mostly two lists for each size of its cells.
-    let tables = model.store.shards() * DATABASES * 1_024 + 256 * 128;
+    let counts = if slot_of.is_some() { 80 << 10 } else { 0 };
+    let tables = model.store.shards() * DATABASES * 1_024 + 256 * 128 + DATABASES * counts;
     assert!(model.store.memory() < tables, "an emptied store keeps {} bytes", model.store.memory());
 }
 
@@ -412,7 +414,16 @@ fn run(seed: u64, shards: usize, keys: u64, steps: u64) {
 fn a_small_store_equals_its_twin() {
     let (seeds, steps) = if cfg!(miri) { (1..2, 240) } else { (0..20, 6000) };
     for seed in seeds {
-        run(seed, [1, 2, 8][seed as usize % 3], 40 + 10 * seed, steps);
+        run(seed, [1, 2, 8][seed as usize % 3], 40 + 10 * seed, steps, None);
+    }
+}
+
+#[test]
+fn a_small_store_by_slot_equals_its_twin() {
+    let (seeds, steps) = if cfg!(miri) { (1..2, 240) } else { (0..20, 6000) };
+    for seed in seeds {
+        let slot_of: SlotOf = if seed % 2 == 0 { slots::of_few } else { slots::of_all };
+        run(seed, [1, 2, 8][seed as usize % 3], 40 + 10 * seed, steps, Some(slot_of));
     }
 }
 
@@ -420,6 +431,15 @@ fn a_small_store_equals_its_twin() {
 #[cfg_attr(miri, ignore = "too long for an interpreter")]
 fn a_growing_and_shrinking_store_equals_its_twin() {
     for seed in 100..104 {
-        run(seed, [1, 1, 4, 64][seed as usize % 4], 20_000, 150_000);
+        run(seed, [1, 1, 4, 64][seed as usize % 4], 20_000, 150_000, None);
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "too long for an interpreter")]
+fn a_growing_and_shrinking_store_by_slot_equals_its_twin() {
+    let kinds: [(usize, SlotOf); 4] = [(1, slots::of_one), (1, slots::of_all), (4, slots::of_few), (64, slots::of_few)];
+    for (seed, (shards, slot_of)) in (100..).zip(kinds) {
+        run(seed, shards, 20_000, 150_000, Some(slot_of));
     }
 }

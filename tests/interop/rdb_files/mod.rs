@@ -142,7 +142,7 @@ pub fn fill(connection: &mut Connection, random: &mut Random, has_field_deadline
 
 /// Returns the contents of a file: its keys, and its functions.
 fn read(file: &[u8]) -> (Store, Vec<Vec<u8>>) {
-    let store = Store::new(Options { databases: 16, shards: 8, secret: [3; 16] });
+    let store = Store::new(Options { shards: 8, ..Options::new([3; 16]) });
     let limits = Limits::usual(store.hash_key());
     let (mut reader, mut batch, mut inserter) = (Reader::new(file, limits), Batch::default(), Inserter::new(limits, 0));
     let (mut functions, uses) = (Vec::new(), Cell::new(0));

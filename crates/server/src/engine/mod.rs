@@ -122,7 +122,11 @@ impl Engine {
     /// Makes an engine with an origin that the caller gives.
     pub fn begin(config: Config, origin: Origin) -> Arc<Self> {
         let Origin { now, secret, run_id, replication_id, seed, ticker, disk } = origin;
-        let options = Options { databases: config.number(Opt::Databases) as usize, shards: shards_of(&config), secret };
+        let options = Options {
+            databases: config.number(Opt::Databases) as usize,
+            shards: shards_of(&config),
+            ..Options::new(secret)
+        };
         Arc::new_cyclic(|own: &Weak<Self>| Self {
             keyspace: Keyspace::new(options, LazyFree::new(fail_on_panic("sleeve-free", Weak::clone(own)))),
             journal: Arc::new(Journal::new(config.number(Opt::JournalMaxBytes) as usize)),

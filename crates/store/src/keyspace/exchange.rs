@@ -6,7 +6,6 @@
 use crate::keyspace::Store;
 use crate::keyspace::locks::Locked;
 use crate::keyspace::shard::Shard;
-use crate::table::Placement;
 use crate::table::entry::handle::EntryRef;
 
 /// A key that two stores have in common.
@@ -21,8 +20,7 @@ pub struct Shared {
 impl Store {
     /// Returns an empty store to exchange contents with.
     pub fn sibling(&self) -> Self {
-        let placement = Placement { hash_key: self.hash_key(), shard_bits: self.shards().trailing_zeros() };
-        Self::placed(placement, self.shards(), self.databases())
+        Self::placed(self.placement, self.shards(), self.databases())
     }
 
     /// Exchanges the contents of this store and of its sibling, in a time that does not depend on the number of keys. The
@@ -32,6 +30,7 @@ impl Store {
     /// If `other` is no sibling, or not all shards are locked.
     pub fn exchange(&self, all: &mut Locked<'_>, other: &Self) {
         assert!(self.hash_key() == other.hash_key() && self.shards() == other.shards(), "siblings hash alike");
+        assert!(self.is_by_slot() == other.is_by_slot(), "siblings are placed alike");
         for shard in 0..self.shards() {
             std::mem::swap(all.shard_mut(shard), &mut *other.lock(shard));
         }
@@ -52,7 +51,7 @@ pub fn shared_key(shard: &Shard, other: &Shard) -> Option<Shared> {
 }
 
 fn has(shard: &Shard, database: usize, entry: &EntryRef<'_>) -> bool {
-    shard.get(database, shard.hash_key().key(entry.key()), i64::MIN).is_some()
+    shard.get(database, shard.placement.key(entry.key()), i64::MIN).is_some()
 }
 
 /// Takes over the keys of the same shard of a sibling that are not in this one.
@@ -65,7 +64,7 @@ pub fn absorb(shard: &mut Shard, other: &mut Shard) {
             }
         });
         for name in missing {
-            let key = shard.hash_key().key(&name);
+            let key = shard.placement.key(&name);
             if let Some(entry) = other.take(database, key) {
                 drop(shard.put(database, key, entry, i64::MIN));
             }

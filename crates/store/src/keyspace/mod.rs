@@ -1,6 +1,7 @@
 //! The keyspace with all databases: shards behind locks, and operations that span more than one shard.
 //!
-//! The highest bits of a key's hash choose its shard. A caller that knows its keys locks their shards, one with
+//! The highest bits of a key's hash choose its shard. In a node of a cluster these are bits of the key's slot, so that one
+//! slot is in one shard; `table/placement` has the reasons. A caller that knows its keys locks their shards, one with
 //! [`Store::lock`] or several with [`Store::lock_set`], and works on [`Shard`]s. The other functions here go through the
 //! shards one after the other and hold one lock at a time. Any thread may call any of them.
 
@@ -9,12 +10,13 @@ pub mod due;
 pub mod exchange;
 pub mod locks;
 pub mod shard;
+pub mod slots;
 pub mod updating;
 
 use std::time::Duration;
 
-use crate::table::Placement;
 use crate::table::entry::handle::EntryRef;
+use crate::table::placement::{Placement, SlotOf};
 use crate::value::capture::queue::SnapshotQueue;
 use crate::value::key_hash::{Hash, HashKey, Key};
 use locks::{Locked, SHARDS_MAX, ShardCell, ShardGuard, ShardSet};
@@ -31,6 +33,8 @@ pub struct Options {
     pub shards: usize,
     /// The secret of the keyed hash: 16 bytes from a good random source.
     pub secret: [u8; 16],
+    /// The function that returns the slot of a key, if the keys of each slot are to lie together; see [`slots`].
+    pub slot_of: Option<SlotOf>,
 }
 
 /// The shards of a store unless the caller asks for another number.
@@ -39,16 +43,14 @@ pub const SHARDS_DEFAULT: usize = 64;
 impl Options {
     /// Returns the options for 16 databases in [`SHARDS_DEFAULT`] shards.
     pub fn new(secret: [u8; 16]) -> Self {
-        Self { databases: 16, shards: SHARDS_DEFAULT, secret }
+        Self { databases: 16, shards: SHARDS_DEFAULT, secret, slot_of: None }
     }
 }
 
 /// The keyspace: all databases.
 pub struct Store {
     shards: Box<[ShardCell]>,
-    hash_key: HashKey,
-    /// The right shift that leaves the bits of a hash that choose the shard: 64 less their number.
-    shard_shift: u32,
+    placement: Placement,
     databases: usize,
     /// The queue of the snapshot that has not ended, if there is one.
     pub(crate) queue: Mutex<Option<Arc<SnapshotQueue>>>,
@@ -76,15 +78,14 @@ impl Store {
         assert!(options.databases > 0, "a store has at least one database");
         let shards = options.shards;
         assert!(shards.is_power_of_two() && shards <= SHARDS_MAX, "the number of shards is a power of two up to 256");
-        let hash_key = HashKey::new(options.secret);
-        Self::placed(Placement { hash_key, shard_bits: shards.trailing_zeros() }, shards, options.databases)
+        let placement = Placement::of_keys(HashKey::new(options.secret), shards, options.slot_of);
+        Self::placed(placement, shards, options.databases)
     }
 
     fn placed(placement: Placement, shards: usize, databases: usize) -> Self {
         Self {
             shards: (0..shards).map(|_| ShardCell::new(Shard::new(placement))).collect(),
-            hash_key: placement.hash_key,
-            shard_shift: 64 - placement.shard_bits,
+            placement,
             databases,
             queue: Mutex::new(None),
         }
@@ -102,25 +103,26 @@ impl Store {
 
     /// Returns the secret with which collections hash; see [`Collection::new`](crate::Collection::new).
     pub fn hash_key(&self) -> HashKey {
-        self.hash_key
+        self.placement.hash_key
     }
 
     /// Returns the keyed hash of a key.
     #[inline]
     pub fn hash(&self, key: &[u8]) -> Hash {
-        self.hash_key.hash(key)
+        self.placement.hash(key)
     }
 
     /// Returns a key of this name, hashed.
     #[inline]
     pub fn key<'n>(&self, name: &'n [u8]) -> Key<'n> {
-        self.hash_key.key(name)
+        self.placement.key(name)
     }
 
     /// Returns the index of the shard that has the keys with this hash.
     #[inline]
     pub fn shard_of(&self, hash: Hash) -> usize {
-        hash.0.checked_shr(self.shard_shift).unwrap_or(0) as usize
+        // There are two shifts because a shift by 64, which one shard would need, is not defined.
+        ((hash.0 >> 1) >> (63 - self.placement.shard_bits)) as usize
     }
 
     /// Locks one shard, and waits for it if need be.
@@ -209,7 +211,7 @@ impl Store {
         count: usize,
         mut show: impl FnMut(EntryRef<'_>),
     ) -> u64 {
-        let shard_bits = 64 - self.shard_shift;
+        let shard_bits = self.placement.shard_bits;
         let (mut hash, mut wanted) = (Hash(cursor << CURSOR_SHIFT), count.max(1));
         let mut buckets_left = wanted.saturating_mul(SCAN_BUCKETS_PER_KEY);
         loop {
@@ -242,7 +244,7 @@ impl Store {
 
     /// Returns the lowest hash of a shard.
     fn start_of(&self, shard: usize) -> u64 {
-        (shard as u64).checked_shl(self.shard_shift).unwrap_or(0)
+        (shard as u64) << 1 << (63 - self.placement.shard_bits)
     }
 
     /// Shows one entry of a database, expired or not, that `random` chooses; all are about equally likely. None if

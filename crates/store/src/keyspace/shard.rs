@@ -9,8 +9,9 @@ use super::due::DueKeys;
 use crate::memory::prefetch::PrefetchStep;
 use crate::table::entry::body::Body;
 use crate::table::entry::handle::{EntryMut, EntryRef, Garbage, OwnedEntry};
+use crate::table::placement::Placement;
 use crate::table::walk::ExpireReport;
-use crate::table::{Lookup, Placement, Table};
+use crate::table::{Lookup, Table};
 use crate::types::hash::Map;
 use crate::value::collection::{Collection, Object};
 use crate::value::key_hash::{Hash, HashKey, Key};
@@ -408,13 +409,13 @@ impl Shard {
         budget_buckets: usize,
         mut on_expired: impl FnMut(&[u8], Garbage),
     ) -> ExpireReport {
-        let hash_key = self.placement.hash_key;
+        let placement = self.placement;
         match self.tables.get_mut(db) {
             Some(table) if table.volatile_len() > 0 => {
                 let due = &mut self.due[db];
                 table.expire_step(now_ms, budget_buckets, &mut |key, garbage| {
                     if !due.is_empty() {
-                        due.forget(hash_key.hash(key));
+                        due.forget(placement.hash(key));
                     }
                     on_expired(key, garbage);
                 })

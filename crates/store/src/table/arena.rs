@@ -44,7 +44,7 @@ pub(crate) struct Arena {
     /// The bytes of arrays outside of the pools.
     outside_bytes: usize,
     /// For each number of units, the index of the first pool that may have a run of so many free units.
-    first_with_room: [usize; UNITS_MAX as usize + 1],
+    first_with_room: [u32; UNITS_MAX as usize + 1],
     /// The pool at which the next search for one to be tidied begins.
     next_untidy: usize,
 }
@@ -109,10 +109,10 @@ impl Arena {
 
     /// Returns the first pool with so many free units in a row, and the first of these.
     fn find_run(&mut self, units: u32) -> Option<(usize, u32)> {
-        let start = self.first_with_room[units as usize];
+        let start = self.first_with_room[units as usize] as usize;
         let found =
             (start..self.pools.len()).find_map(|index| Some((index, first_run(self.pools[index].used, units)?)));
-        self.first_with_room[units as usize] = found.map_or(self.pools.len(), |(index, _)| index);
+        self.first_with_room[units as usize] = found.map_or(self.pools.len(), |(index, _)| index) as u32;
         found
     }
 
@@ -173,11 +173,11 @@ impl Arena {
     pub fn offer(&mut self, index: usize) {
         for units in 1..=UNITS_MAX {
             let first = &mut self.first_with_room[units as usize];
-            if index < *first {
+            if index < *first as usize {
                 if first_run(self.pools[index].used, units).is_none() {
                     return;
                 }
-                *first = index;
+                *first = index as u32;
             }
         }
     }
@@ -208,7 +208,7 @@ impl Arena {
         if pool.used == 0 && self.pools.len() > 1 {
             self.pools.remove(index).free();
             // The pools behind it have moved one place back.
-            self.first_with_room.iter_mut().filter(|first| **first > index).for_each(|first| *first -= 1);
+            self.first_with_room.iter_mut().filter(|first| **first as usize > index).for_each(|first| *first -= 1);
         } else {
             self.offer(index);
         }

@@ -1,6 +1,7 @@
 //! The hash table of one database in one shard: extendible hashing over segments.
 //!
-//! A directory, indexed by the highest bits of a key's position, leads to the segment; `segment` explains its inside. A
+//! A directory, indexed by the highest bits of a key's position, leads to the segment; `segment` explains its inside, and
+//! `placement` what a position is. A
 //! segment that is crowded gets a larger array or, at 40 to 64 buckets, is split in two; a sparse one gets a smaller array or
 //! is merged with its sibling. So one operation rebuilds at most one segment of some 450 slots, for which it may move the
 //! arrays of two pools of 32 KiB, and once in a while copies the directory, which has 16 bytes for each such segment.
@@ -15,6 +16,7 @@ pub mod bucket;
 pub mod capture;
 pub mod directory;
 pub mod entry;
+pub mod placement;
 pub mod segment;
 pub mod walk;
 
@@ -24,11 +26,11 @@ use crate::value::is_expired;
 use crate::value::key_hash::HashKey;
 use before_images::BeforeImages;
 use bucket::{OUTSIDE, SPANS, Slot, VOLATILE};
-pub(crate) use directory::Placement;
 use directory::{Directory, slots};
 use entry::Entry;
 use entry::body::Body;
 use entry::handle::{EntryMut, EntryRef, Garbage, OwnedEntry};
+use placement::Placement;
 use segment::tag_of;
 
 /// The number of buckets in which an entry is looked for by a prefetch.
@@ -63,7 +65,7 @@ pub enum Lookup<E> {
     Live(E),
 }
 
-/// A slot's place in the table: index of its segment in the directory, index of the slot in the segment.
+/// A slot's place in the table: the number of its segment's place in the directory, the index of the slot in the segment.
 #[derive(Clone, Copy)]
 pub(crate) struct SlotIndex {
     pub segment: usize,
@@ -73,7 +75,7 @@ pub(crate) struct SlotIndex {
 impl Table {
     pub fn new(placement: Placement) -> Self {
         Self {
-            directory: Directory::new(),
+            directory: Directory::new(placement.slot_bits()),
             epoch: 0,
             before_images: None,
             len: 0,
@@ -104,7 +106,17 @@ impl Table {
     #[inline(always)]
     fn locate(&self, position: u64, key: &[u8]) -> Option<(SlotIndex, Entry)> {
         let at = self.directory.index_of(position);
-        let segment = self.directory.get(at)?;
+        let Some(segment) = self.directory.direct(at) else { return self.locate_by_slot(position, key) };
+        let (index, slot) = segment.find(tag_of(position, segment.depth), key)?;
+        // SAFETY: the entry of a filled slot lives and is not changed until the table is.
+        Some((SlotIndex { segment: at, slot: index }, unsafe { Entry::at(slot.address()) }))
+    }
+
+    /// Does the same as [`Table::locate`] in a table that is placed by slot, or was never used.
+    #[cold]
+    #[inline(never)]
+    fn locate_by_slot(&self, position: u64, key: &[u8]) -> Option<(SlotIndex, Entry)> {
+        let (at, segment) = self.directory.lead(position)?;
         let (index, slot) = segment.find(tag_of(position, segment.depth), key)?;
         // SAFETY: the entry of a filled slot lives and is not changed until the table is.
         Some((SlotIndex { segment: at, slot: index }, unsafe { Entry::at(slot.address()) }))
@@ -158,14 +170,7 @@ impl Table {
         clock: u32,
     ) -> EntryMut<'_> {
         let entry = Entry::create(&mut self.heap, key, body, deadline, clock, self.epoch);
-        if self.directory.is_empty() {
-            self.directory.begin();
-        }
-        let mut first = self.directory.first_index(self.directory.index_of(position));
-        while self.directory[first].is_crowded() {
-            self.directory.grow(first, &self.placement);
-            first = self.directory.first_index(self.directory.index_of(position));
-        }
+        let first = self.directory.make_room(position, &self.placement);
         let segment = &mut self.directory[first];
         let slot = Slot::new(tag_of(position, segment.depth), entry.address(), entry.slot_flags());
         // SAFETY: while the table is borrowed there is no other reference to its buckets.
@@ -281,7 +286,7 @@ impl Table {
         self.before_images.is_some()
     }
 
-    /// Returns the position of a key that has not been hashed yet.
+    /// Returns the position of a member that has not been hashed yet.
     #[inline]
     pub fn position(&self, key: &[u8]) -> u64 {
         self.placement.position(self.placement.hash_key.hash(key))
@@ -297,6 +302,7 @@ impl Table {
         let slot = segment.slot(place.slot);
         // SAFETY: while the table is borrowed there is no other reference to its buckets.
         unsafe { segment.remove(place.slot) };
+        self.directory.note_removed(place.segment, slot.tag());
         self.len -= 1;
         self.volatile -= usize::from(slot.has(VOLATILE));
         // SAFETY: the slot was that of a living entry.
@@ -315,19 +321,19 @@ impl Table {
 
     #[inline]
     fn prefetch_segment(&self, position: u64) {
-        prefetch(self.directory.as_ptr().wrapping_add(self.directory.index_of(position)).cast());
+        prefetch(self.directory.address_of(position));
     }
 
     #[inline]
     fn prefetch_bucket(&self, position: u64) {
-        if let Some(segment) = self.directory.get(self.directory.index_of(position)) {
+        if let Some(segment) = self.directory.segment_of(position) {
             prefetch(segment.home_address(tag_of(position, segment.depth)));
         }
     }
 
     #[inline]
     fn prefetch_entry(&self, position: u64) {
-        let Some(segment) = self.directory.get(self.directory.index_of(position)) else { return };
+        let Some(segment) = self.directory.segment_of(position) else { return };
         let tag = tag_of(position, segment.depth);
         let mut at = segment.home(tag);
         for _ in 0..BUCKETS_AHEAD_MAX {
@@ -381,7 +387,8 @@ impl Clone for Table {
     fn clone(&self) -> Self {
         let mut copy = Self::new(self.placement);
         self.for_each(|entry| {
-            copy.insert(self.position(entry.key()), entry.key(), entry.copy_body(), entry.deadline(), entry.clock());
+            let position = self.placement.position_of(entry.entry());
+            copy.insert(position, entry.key(), entry.copy_body(), entry.deadline(), entry.clock());
         });
         copy
     }

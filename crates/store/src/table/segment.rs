@@ -34,6 +34,12 @@ pub(crate) const SPLIT_LENGTHS: [usize; 4] = [LENGTH_MAX, 56, 48, 40];
 /// of keys in one shard to get there.
 pub(crate) const DEPTH_MAX: u8 = 24;
 
+/// The depth of a place that leads to the directory of one slot instead of a segment; see `by_slot`.
+const SIGNPOST: u8 = u8::MAX;
+
+/// The array of every segment that has none of its own, because it has no entries. It is never changed.
+static VACANT: Bucket = Bucket { slots: [Slot::EMPTY; SLOTS] };
+
 /// The array of buckets for the positions that begin with the same `depth` bits.
 #[derive(Clone, Copy)]
 pub(crate) struct Segment {
@@ -67,11 +73,36 @@ impl Segment {
         Self { buckets: arena.allocate(length), count: 0, length: length as u16, depth }
     }
 
+    /// Returns a segment without entries or an array. It must not be changed: the first entry needs another segment.
+    pub fn vacant(depth: u8) -> Self {
+        Self { buckets: NonNull::from(&VACANT), count: 0, length: 1, depth }
+    }
+
+    /// Returns whether the segment has no array.
+    #[inline]
+    pub fn is_vacant(&self) -> bool {
+        std::ptr::eq(self.buckets.as_ptr(), &VACANT)
+    }
+
+    /// Returns a place that is no segment: an address, and two numbers that its user knows.
+    pub fn signpost(address: NonNull<u8>, number: u32, sizes: u16) -> Self {
+        Self { buckets: address.cast(), count: number, length: sizes, depth: SIGNPOST }
+    }
+
+    /// Returns the parts of a signpost; none if this is a segment.
+    #[inline]
+    pub fn as_signpost(&self) -> Option<(NonNull<u8>, u32, u16)> {
+        (self.depth == SIGNPOST).then(|| (self.buckets.cast(), self.count, self.length))
+    }
+
     /// Frees the array, but not the entries that its slots refer to.
     ///
     /// # Safety
     /// The segment was made in `arena`. Neither it nor a copy of it is used afterwards.
     pub(super) unsafe fn free(self, arena: &mut Arena) {
+        if self.is_vacant() {
+            return;
+        }
         // SAFETY: the array came from this arena with the same length.
         unsafe { arena.release(self.buckets, self.length()) };
     }
@@ -83,7 +114,7 @@ impl Segment {
 
     /// Returns the bytes of the array.
     pub fn bytes(&self) -> usize {
-        self.length() * size_of::<Bucket>()
+        if self.is_vacant() { 0 } else { self.length() * size_of::<Bucket>() }
     }
 
     /// Returns whether the segment must grow before it takes another entry: at seven eighths, so that a bucket with a free

@@ -56,20 +56,31 @@ impl ExpireReport {
 
 impl Table {
     /// Shows the entries from `position` on: some `wanted` of them, from at most one segment.
-    pub fn walk<'a>(&'a self, position: u64, wanted: usize, mut show: impl FnMut(EntryRef<'a>)) -> WalkStep {
-        let index = self.directory.index_of(position);
-        let Some(segment) = self.directory.get(index) else {
+    pub fn walk<'a>(&'a self, position: u64, wanted: usize, show: impl FnMut(EntryRef<'a>)) -> WalkStep {
+        self.walk_to(position, u64::MAX, wanted, show)
+    }
+
+    /// Shows entries as [`Table::walk`] does, up to the position `last`, which is the end of the table or of a slot.
+    #[inline(always)]
+    fn walk_to<'a>(&'a self, position: u64, last: u64, wanted: usize, mut show: impl FnMut(EntryRef<'a>)) -> WalkStep {
+        let Some((number, segment)) = self.directory.lead(position) else {
             return WalkStep { next: None, shown: 0, buckets: 0 };
         };
-        let count = self.directory[self.directory.first_index(index)].count as usize;
+        let count = self.directory[self.directory.first_index(number)].count as usize;
         let tag = tag_of(position, segment.depth);
         let (start, length) = (segment.home(tag), segment.length());
         let stride = (wanted.min(1 << 32) * length).div_ceil(count.max(1)).clamp(1, length);
-        let end = (start + stride).min(length);
-        let interval = fraction(tag, segment.depth)..boundary(segment, end);
+        let mut end = (start + stride).min(length);
+        let mut interval = fraction(tag, segment.depth)..boundary(segment, end);
+        let mut next = end_position(segment, position, end);
+        if last != u64::MAX && next.is_none_or(|next| next > last) {
+            let tag = tag_of(last, segment.depth);
+            interval.end = interval.end.min(fraction(tag, segment.depth) + 1);
+            (next, end) = (None, end.min(segment.home(tag) + 1));
+        }
         // A merge may have left the beginning in the middle of a tag: then the hash decides.
         let is_exact = position << (segment.depth & !3) << 16 == 0;
-        let mut step = WalkStep { next: end_position(segment, position, end), shown: 0, buckets: 0 };
+        let mut step = WalkStep { next, shown: 0, buckets: 0 };
         let mut at = start;
         loop {
             let bucket = &segment.buckets()[at];
@@ -105,26 +116,93 @@ impl Table {
         if self.len() == 0 {
             return None;
         }
+        if self.directory.slot_counts().is_some() {
+            return self.random_by_slot(random);
+        }
         let slot = self.draws(random).map(|(bucket, index)| bucket.slots[index]).find(|slot| !slot.is_empty());
         // SAFETY: the entry of a filled slot lives and is not changed while the table is borrowed.
         let drawn = slot.map(|slot| unsafe { EntryRef::new(Entry::at(slot.address())) });
         drawn.or_else(|| self.first_from(random)).or_else(|| self.first_from(0))
     }
 
+    /// Returns an entry as [`Table::random`] does, of a table with keys that is placed by slot: first the slot is drawn.
+    #[cold]
+    fn random_by_slot(&self, random: u64) -> Option<EntryRef<'_>> {
+        let (row, rank) = self.row_of_random(random)?;
+        let (first, bits) = (self.first_of(row), self.directory.slot_bits());
+        let mut found = None;
+        if let Some(depth) = self.directory.depth_in_row(row) {
+            let area = Area { first, bits, depth };
+            let slot = self.draws_in(area, random).map(|(bucket, index)| bucket.slots[index]);
+            // SAFETY: the entry of a filled slot lives and is not changed while the table is borrowed.
+            found =
+                { slot }.find(|slot| !slot.is_empty()).map(|slot| unsafe { EntryRef::new(Entry::at(slot.address())) });
+        }
+        let (mut position, mut at) = (Some(first), 0);
+        while let (Some(from), None) = (position, found) {
+            // The slot shares its segment with others, so it has few keys; or the tries have found only empty places.
+            position = self.walk_slot(row, from, usize::MAX, |entry| {
+                found = if at == rank { Some(entry) } else { found };
+                at += 1;
+            });
+        }
+        found
+    }
+
+    /// Returns the row of a slot that is drawn in proportion to its keys, and a rank among these; none if there are no keys,
+    /// or if they are not placed by slot.
+    fn row_of_random(&self, random: u64) -> Option<(usize, usize)> {
+        let counts = self.directory.slot_counts().filter(|_| self.len() > 0)?;
+        // The highest bits have chosen the shard.
+        let mixed = scramble(random.rotate_left(32));
+        Some(counts.of_rank(((u128::from(mixed) * self.len() as u128) >> 64) as usize))
+    }
+
+    /// Returns the first position of a slot.
+    fn first_of(&self, row: usize) -> u64 {
+        (row as u64) << (64 - self.directory.slot_bits())
+    }
+
+    /// Returns the number of keys in the slot of this row.
+    pub fn slot_len(&self, row: usize) -> usize {
+        self.directory.slot_counts().map_or(0, |counts| counts.of(row))
+    }
+
+    /// Shows entries of the slot of this row, in which `position` is, from there on: some `wanted` of them, from at most one
+    /// segment. Returns the position at which the next step begins; none if the slot has been walked to its end.
+    pub fn walk_slot<'a>(
+        &'a self,
+        row: usize,
+        position: u64,
+        wanted: usize,
+        show: impl FnMut(EntryRef<'a>),
+    ) -> Option<u64> {
+        let last = self.first_of(row) | u64::MAX >> self.directory.slot_bits();
+        // The walk takes the last position of all for the end of the table, and the end of the last slot is that too.
+        self.walk_to(position.clamp(self.first_of(row), last), last, wanted, show).next
+    }
+
     /// Returns the slots at which [`Table::random`] looks until one is filled; all slots are equally likely.
-    fn draws(&self, mut random: u64) -> impl Iterator<Item = (&Bucket, usize)> {
-        let weight_max = match self.directory.bits {
-            0 => self.directory[0].length() as u64,
+    fn draws(&self, random: u64) -> impl Iterator<Item = (&Bucket, usize)> {
+        self.draws_in(Area { first: 0, bits: 0, depth: self.directory.bits }, random)
+    }
+
+    /// Returns slots as [`Table::draws`] does, from the segments of one area.
+    #[inline(always)]
+    fn draws_in(&self, area: Area, mut random: u64) -> impl Iterator<Item = (&Bucket, usize)> {
+        let segment_at = move |random: u64| self.directory.segment_of(area.first | random >> area.bits);
+        let weight_max = match area.depth - area.bits {
+            0 => segment_at(0).map_or(0, |segment| segment.length() as u64),
             bits => (LENGTH_MAX as u64) << bits,
         };
         (0..RANDOM_TRIES).filter_map(move |_| {
             random = scramble(random);
-            let segment = &self.directory[self.directory.index_of(random)];
+            let segment = segment_at(random)?;
             let chosen = scramble(random ^ RANDOM_TRIES);
             // The random number decides three times: its upper half chooses the bucket, the lowest bits the slot, and those
             // between whether the slot is taken. A position finds a segment the more easily the fewer bits the segment fixes,
             // however few buckets it has. This weight makes up for that, so that every slot of the table is equally likely.
-            let weight = (segment.length() as u64) << segment.depth;
+            let weight = (segment.length() as u64) << (segment.depth - area.bits);
             if (u128::from(chosen as u32) * u128::from(weight_max)) >> 32 >= u128::from(weight) {
                 return None;
             }
@@ -135,11 +213,12 @@ impl Table {
 
     /// Takes a prefetch step towards the entry that [`Table::random`] will choose.
     pub fn prefetch_random(&self, random: u64, step: prefetch::PrefetchStep) {
+        if self.directory.slot_counts().is_some() {
+            return;
+        }
         let looks = self.draws(random).take(LOOKS_AHEAD);
         match step {
-            prefetch::PrefetchStep::Segment => {
-                prefetch(self.directory.as_ptr().wrapping_add(self.directory.index_of(scramble(random))).cast())
-            }
+            prefetch::PrefetchStep::Segment => prefetch(self.directory.address_of(scramble(random))),
             prefetch::PrefetchStep::Bucket => looks.for_each(|(bucket, _)| prefetch(ptr::from_ref(bucket).cast())),
             prefetch::PrefetchStep::Entry => {
                 let slot = looks.map(|(bucket, index)| bucket.slots[index]).find(|slot| !slot.is_empty());
@@ -156,7 +235,11 @@ impl Table {
         if self.volatile_len() == 0 {
             return None;
         }
-        let (mut position, mut found, mut met) = (Some(scramble(random)), None, 0);
+        let scrambled = scramble(random);
+        let start = self
+            .row_of_random(random)
+            .map_or(scrambled, |(row, _)| self.first_of(row) | scrambled >> self.directory.slot_bits());
+        let (mut position, mut found, mut met) = (Some(start), None, 0);
         for _ in 0..VOLATILE_STEPS_MAX {
             // Behind the end of the table is its beginning.
             let step = self.walk(position.unwrap_or(0), 1, |entry| {
@@ -194,7 +277,8 @@ impl Table {
         let mut report = ExpireReport::default();
         while report.buckets < budget_buckets && self.volatile_len() > 0 {
             let position = self.expiry_position;
-            let first = self.directory.first_index(self.directory.index_of(position));
+            let Some((number, _)) = self.directory.lead(position) else { break };
+            let first = self.directory.first_index(number);
             let segment = self.directory[first];
             let start = segment.home(tag_of(position, segment.depth));
             let end = (start + budget_buckets - report.buckets).min(segment.length());
@@ -258,6 +342,15 @@ impl Table {
             unsafe { entry.destroy_with(&mut self.heap, |key, outside| on_expired(key, Garbage::new(outside))) };
         }
     }
+}
+
+/// An interval of positions from which slots are drawn: those that begin with the first `bits` bits of `first`, in segments
+/// of at most the given depth.
+#[derive(Clone, Copy)]
+struct Area {
+    first: u64,
+    bits: u8,
+    depth: u8,
 }
 
 /// The most steps of a search for an entry with a deadline.

@@ -5,7 +5,8 @@
 //! call it. Algorithm: Aumasson and Bernstein, "SipHash: a fast short-input PRF", with one compression round a word and three
 //! at the end.
 
-/// The hash of one key. Its highest bits choose the shard, the next ones the place in the shard's table.
+/// The hash of one key. Its highest bits choose the shard, the next ones the place in the shard's table. In a store that is
+/// placed by slot the highest 14 bits are the slot's; see `table/placement`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hash(pub u64);
 
@@ -18,12 +19,32 @@ pub struct Key<'n> {
     pub hash: Hash,
 }
 
-/// The secret of the keyed hash: 128 random bits.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct HashKey {
-    low: u64,
-    high: u64,
+/// The number of bits of a slot.
+pub(crate) const SLOT_BITS: u32 = 14;
+
+impl Hash {
+    /// Returns this hash, shortened, behind the bits of a slot, of which the lowest comes first.
+    #[inline]
+    pub(crate) fn in_slot(self, slot: u16) -> Self {
+        Self(Self::first_of(slot).0 | self.0 >> SLOT_BITS)
+    }
+
+    /// Returns the smallest hash of a slot.
+    #[inline]
+    pub(crate) fn first_of(slot: u16) -> Self {
+        Self(u64::from(slot.reverse_bits() >> (16 - SLOT_BITS)) << (64 - SLOT_BITS))
+    }
+
+    /// Returns the slot of the key. The store is placed by slot; otherwise the number means nothing.
+    #[inline]
+    pub fn slot(self) -> u16 {
+        ((self.0 >> (64 - SLOT_BITS)) as u16).reverse_bits() >> (16 - SLOT_BITS)
+    }
 }
+
+/// The secret of the keyed hash: 128 random bits, kept as the state with which every hash begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct HashKey(State);
 
 impl std::fmt::Debug for HashKey {
     /// Prints no part of the secret.
@@ -32,6 +53,7 @@ impl std::fmt::Debug for HashKey {
     }
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct State {
     v0: u64,
     v1: u64,
@@ -43,7 +65,13 @@ impl HashKey {
     /// Makes a hash key of 16 random bytes.
     pub fn new(secret: [u8; 16]) -> Self {
         let (low, high) = secret.split_at(8);
-        Self { low: word(low), high: word(high) }
+        let (low, high) = (word(low), word(high));
+        Self(State {
+            v0: low ^ 0x736f_6d65_7073_6575,
+            v1: high ^ 0x646f_7261_6e64_6f6d,
+            v2: low ^ 0x6c79_6765_6e65_7261,
+            v3: high ^ 0x7465_6462_7974_6573,
+        })
     }
 
     /// Returns a key by its name, with its hash.
@@ -55,12 +83,7 @@ impl HashKey {
     /// Hashes `bytes`.
     #[inline]
     pub fn hash(&self, bytes: &[u8]) -> Hash {
-        let mut state = State {
-            v0: self.low ^ 0x736f_6d65_7073_6575,
-            v1: self.high ^ 0x646f_7261_6e64_6f6d,
-            v2: self.low ^ 0x6c79_6765_6e65_7261,
-            v3: self.high ^ 0x7465_6462_7974_6573,
-        };
+        let mut state = self.0;
         let mut rest = bytes;
         while let Some((chunk, behind)) = rest.split_first_chunk() {
             state.absorb(u64::from_le_bytes(*chunk));
@@ -163,6 +186,17 @@ mod tests {
     fn agrees_with_the_reference_vector() {
         let key = HashKey::new(std::array::from_fn(|index| index as u8));
         assert_eq!(key.hash(b"").0.to_le_bytes(), [0xdc, 0xc4, 0x0f, 0x05, 0x58, 0x01, 0xac, 0xab]);
+    }
+
+    #[test]
+    fn every_slot_stands_in_front_of_the_hash_lowest_bit_first() {
+        let hash = Hash(u64::MAX);
+        assert_eq!(hash.in_slot(1).0 >> 63, 1);
+        assert_eq!(Hash(0).in_slot(0x2000).0, 1 << 50);
+        for slot in 0..1 << SLOT_BITS {
+            assert_eq!((hash.in_slot(slot).slot(), Hash::first_of(slot).slot()), (slot, slot));
+            assert_eq!(hash.in_slot(slot).0 << SLOT_BITS >> SLOT_BITS, u64::MAX >> SLOT_BITS);
+        }
     }
 
     #[test]

@@ -42,7 +42,7 @@ impl Random {
 }
 
 pub fn store() -> Store {
-    Store::new(Options { databases: 4, shards: 4, secret: SECRET })
+    Store::new(Options { databases: 4, shards: 4, ..Options::new(SECRET) })
 }
 
 pub fn limits(store: &Store) -> Limits {

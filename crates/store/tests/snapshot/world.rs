@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use sleeve_store::{
     BlockLimits, Collection, Deadline, End, Flushed, Keep, Kind, List, ListLimit, Lookup, Map, MapLimits, Moment,
-    Options, Pending, Set, SetLimits, SortedSet, SortedSetLimits, Store, Stream, StreamCounters, StreamGroup, StreamId,
-    Value,
+    Options, Pending, Set, SetLimits, SlotOf, SortedSet, SortedSetLimits, Store, Stream, StreamCounters, StreamGroup,
+    StreamId, Value,
 };
 
 use crate::elsewhere::put_elsewhere;
@@ -69,7 +69,9 @@ fn field(number: u64) -> Vec<u8> {
 impl World {
     pub fn new(seed: u64, shards: usize, keys: u64, mix: Mix) -> Self {
         let secret = seed.to_le_bytes().repeat(2).try_into().unwrap();
-        let store = Store::new(Options { databases: DATABASES, shards, secret });
+        // Every third world is placed by slot.
+        let slot_of = (seed % 3 == 2).then_some(crate::slots::of_few as SlotOf);
+        let store = Store::new(Options { databases: DATABASES, shards, secret, slot_of });
         Self { store, random: Random(seed), mix, keys, now_ms: 1_000_000, flushed: Vec::new(), replied: None }
     }
 

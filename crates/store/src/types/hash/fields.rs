@@ -7,10 +7,11 @@
 
 use super::packed::Item;
 use crate::memory::prefetch::PrefetchStep;
+use crate::table::Table;
 use crate::table::before_images::Recipient;
 use crate::table::entry::body::Body;
 use crate::table::entry::handle::EntryRef;
-use crate::table::{Placement, Table};
+use crate::table::placement::Placement;
 use crate::value::capture::open_value::{OpenValue, Outline};
 use crate::value::capture::source::Budget;
 use crate::value::key_hash::HashKey;
@@ -51,7 +52,7 @@ fn earlier(one: Option<i64>, other: Option<i64>) -> Option<i64> {
 
 impl Fields {
     pub fn new(hash_key: HashKey) -> Self {
-        let table = Table::new(Placement { hash_key, shard_bits: 0 });
+        let table = Table::new(Placement::of_members(hash_key));
         Self { table, due_ms: None, sweep_position: 0, sweep_earliest_ms: None }
     }
 

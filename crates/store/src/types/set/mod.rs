@@ -11,10 +11,11 @@ use crate::memory::prefetch::PrefetchStep;
 use crate::packed::listpack::Packed;
 use crate::packed::pack::Pack;
 use crate::packed::ways::Forwards;
+use crate::table::Table;
 use crate::table::before_images::Recipient;
 use crate::table::entry::body::Body;
 use crate::table::entry::handle::EntryRef;
-use crate::table::{Placement, Table};
+use crate::table::placement::Placement;
 use crate::value::capture::open_value::{OpenValue, Outline};
 use crate::value::capture::source::Budget;
 use crate::value::collection::{Collection, MemberPlace};
@@ -316,7 +317,7 @@ impl Set {
     /// Makes the set a table.
     fn make_table(&mut self) -> &mut Table {
         if !matches!(self.members, Members::Table(_)) {
-            let mut table = Box::new(Table::new(Placement { hash_key: self.hash_key, shard_bits: 0 }));
+            let mut table = Box::new(Table::new(Placement::of_members(self.hash_key)));
             self.as_ref().for_each(|member| _ = add_to_table(&mut table, member));
             self.members = Members::Table(table);
         }

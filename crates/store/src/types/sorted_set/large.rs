@@ -7,10 +7,11 @@
 use super::leaf::{Member, Target, sortable};
 use super::order::{Order, Span};
 use crate::memory::prefetch::PrefetchStep;
+use crate::table::Table;
 use crate::table::before_images::Recipient;
 use crate::table::entry::body::Body;
 use crate::table::entry::handle::EntryRef;
-use crate::table::{Placement, Table};
+use crate::table::placement::Placement;
 use crate::value::ValueRef;
 use crate::value::capture::open_value::OpenValue;
 use crate::value::capture::source::Budget;
@@ -42,7 +43,7 @@ fn score_of(entry: &EntryRef<'_>) -> f64 {
 
 impl Ranked {
     pub fn new(hash_key: HashKey) -> Self {
-        Self { table: Table::new(Placement { hash_key, shard_bits: 0 }), order: Order::new() }
+        Self { table: Table::new(Placement::of_members(hash_key)), order: Order::new() }
     }
 
     #[inline]
