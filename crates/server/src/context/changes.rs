@@ -300,6 +300,31 @@ impl Cx<'_> {
         self.pending.changes += count as u64;
     }
 
+    /// Reports that so many elements of a collection were removed, and if none is left, that its key was removed too.
+    #[inline]
+    pub fn removed(&mut self, key: Key<'_>, class: EventClass, event: &'static str, (count, emptied): (usize, bool)) {
+        self.changed_by(key, count);
+        self.notify(class, event, key);
+        if emptied {
+            self.notify(EventClass::Generic, "del", key);
+        }
+    }
+
+    /// Replies how many elements of a collection were removed, and reports it as [`Cx::removed`] does if any were.
+    pub fn reply_removed(
+        &mut self,
+        key: Key<'_>,
+        class: EventClass,
+        event: &'static str,
+        updated: Option<Updated<usize>>,
+    ) {
+        let (count, emptied) = updated.map_or((0, false), |updated| (updated.result, updated.emptied));
+        if count > 0 {
+            self.removed(key, class, event, (count, emptied));
+        }
+        self.reply().integer(count as i64);
+    }
+
     /// Notes that a key has been given a deadline, by a client or by an applied stream or AOF. On a replica, only this note
     /// tells the deadlines that its own clients have given from those of the primary.
     #[inline]

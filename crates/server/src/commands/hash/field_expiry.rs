@@ -7,7 +7,7 @@
 use sleeve_store::{Collection, Digits, Map, MapRef};
 use sleeve_wire::number;
 
-use super::{record_deadline, removed};
+use super::record_deadline;
 use crate::commands::string::set_expiry::Unit;
 use crate::context::notifications::EventClass;
 use crate::context::{Cx, ELEMENTS_MAX};
@@ -115,7 +115,7 @@ pub fn expire(cx: &mut Cx<'_>, request: Request<'_>, unit: Unit, is_relative: bo
         }
         if codes.contains(&DELETED) {
             let deleted = with_code(&fields, &codes, DELETED);
-            removed(cx, key, updated, deleted.len());
+            cx.removed(key, EventClass::Hash, "hdel", (deleted.len(), updated.emptied));
             record_fields(cx, &[b"HDEL", key.name], &deleted);
         }
     }

@@ -8,7 +8,7 @@ pub mod field_expiry;
 pub mod timed;
 pub mod walk;
 
-use sleeve_store::{Collection, Deadline, Digits, Map, MapRef, Updated, ValueRef};
+use sleeve_store::{Collection, Deadline, Digits, Map, MapRef, ValueRef};
 use sleeve_wire::long_double::LongDouble;
 use sleeve_wire::number;
 use sleeve_wire::reply::Writer;
@@ -173,21 +173,8 @@ pub fn hdel(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (key, now_ms) = (request.key(0), cx.due_ms);
     let remove = |map: &mut Map| request.args.from(2).iter().filter(|field| map.remove(field, now_ms)).count();
     let updated = cx.update_present::<Map, _>(key, remove)?;
-    let count = updated.map_or(0, |updated| updated.result);
-    if let Some(updated) = updated.filter(|_| count > 0) {
-        removed(cx, key, &updated, count);
-    }
-    cx.reply().integer(count as i64);
+    cx.reply_removed(key, EventClass::Hash, "hdel", updated);
     Ok(())
-}
-
-/// Reports that so many fields of a key were removed, and if none is left, that the key was removed too.
-pub fn removed<R>(cx: &mut Cx<'_>, key: Key<'_>, updated: &Updated<R>, count: usize) {
-    cx.changed_by(key, count);
-    cx.notify(EventClass::Hash, "hdel", key);
-    if updated.emptied {
-        cx.notify(EventClass::Generic, "del", key);
-    }
 }
 
 /// Records the deadline that fields of a key have.

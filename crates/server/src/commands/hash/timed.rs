@@ -7,7 +7,7 @@ use sleeve_wire::number;
 use sleeve_wire::reply::Writer;
 
 use super::field_expiry::{BAD_COUNT, fields_at, given, instant, persist, persisted, record_fields};
-use super::{record_deadline, removed, write_or_null};
+use super::{record_deadline, write_or_null};
 use crate::commands::string::set_expiry::Unit;
 use crate::context::notifications::EventClass;
 use crate::context::{Cx, ELEMENTS_MAX};
@@ -120,7 +120,7 @@ fn reply_and_delete(cx: &mut Cx<'_>, key: Key<'_>, fields: &[&[u8]]) -> Outcome 
         return Ok(());
     };
     if !updated.result.is_empty() {
-        removed(cx, key, &updated, updated.result.len());
+        cx.removed(key, EventClass::Hash, "hdel", (updated.result.len(), updated.emptied));
         record_fields(cx, &[b"HDEL", key.name], &updated.result);
     }
     Ok(())

@@ -88,7 +88,7 @@ pub fn pop_element(cx: &mut Cx<'_>, key: Key<'_>, end: End) -> Result<bool, Erro
         list.shrink(limit);
     })?;
     let Some(updated) = popped else { return Ok(false) };
-    removed(cx, key, pop_event(end), (1, updated.emptied));
+    cx.removed(key, EventClass::List, pop_event(end), (1, updated.emptied));
     Ok(true)
 }
 
@@ -120,7 +120,7 @@ pub fn pop_many(cx: &mut Cx<'_>, key: Key<'_>, end: End, count: usize) -> Result
         popped
     })?;
     let Some(updated) = popped else { return Ok(false) };
-    removed(cx, key, pop_event(end), (updated.result, updated.emptied));
+    cx.removed(key, EventClass::List, pop_event(end), (updated.result, updated.emptied));
     Ok(true)
 }
 
@@ -158,15 +158,6 @@ pub fn pop_event(end: End) -> &'static str {
     match end {
         End::Front => "lpop",
         End::Back => "rpop",
-    }
-}
-
-/// Reports that so many elements of a list were removed, and if none is left, that the list was removed too.
-pub fn removed(cx: &mut Cx<'_>, key: Key<'_>, event: &'static str, (count, emptied): (usize, bool)) {
-    cx.changed_by(key, count);
-    cx.notify(EventClass::List, event, key);
-    if emptied {
-        cx.notify(EventClass::Generic, "del", key);
     }
 }
 
@@ -219,7 +210,7 @@ pub fn ltrim(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         length - count
     })?;
     if let Some(updated) = trimmed {
-        removed(cx, key, "ltrim", (updated.result, updated.emptied));
+        cx.removed(key, EventClass::List, "ltrim", (updated.result, updated.emptied));
     }
     cx.reply().ok();
     Ok(())
@@ -288,7 +279,7 @@ pub fn lrem(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         && updated.result > 0
     {
         count = updated.result;
-        removed(cx, key, "lrem", (count, updated.emptied));
+        cx.removed(key, EventClass::List, "lrem", (count, updated.emptied));
     }
     cx.reply().integer(count as i64);
     Ok(())

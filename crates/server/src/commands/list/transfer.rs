@@ -6,7 +6,7 @@
 use sleeve_store::{End, List, ListRef, ValueRef};
 use sleeve_wire::number;
 
-use super::{pop_event, pop_many, push_event, removed};
+use super::{pop_event, pop_many, push_event};
 use crate::commands::list;
 use crate::context::Cx;
 use crate::context::notifications::EventClass;
@@ -74,7 +74,7 @@ pub fn moved(
 ) {
     cx.changed_by(destination, 0);
     cx.notify(EventClass::List, push_event(to), destination);
-    removed(cx, source, pop_event(from), (count, emptied));
+    cx.removed(source, EventClass::List, pop_event(from), (count, emptied));
 }
 
 /// Records a move as LMOVE.

@@ -38,12 +38,8 @@ pub fn sadd(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 pub fn srem(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (key, members) = (request.key(0), request.args.from(2));
     let remove = |set: &mut Set| members.iter().filter(|member| set.remove(*member)).count();
-    let (count, emptied) =
-        cx.update_present(key, remove)?.map_or((0, false), |updated| (updated.result, updated.emptied));
-    if count > 0 {
-        changed(cx, key, "srem", (count, emptied));
-    }
-    cx.reply().integer(count as i64);
+    let updated = cx.update_present(key, remove)?;
+    cx.reply_removed(key, EventClass::Set, "srem", updated);
     Ok(())
 }
 
@@ -105,7 +101,7 @@ pub fn smove(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     fits?;
     if moves {
         let removed = cx.update_seen::<Set, _>(from, |set| set.remove(member))?;
-        changed(cx, from, "srem", (1, removed.is_some_and(|updated| updated.emptied)));
+        cx.removed(from, EventClass::Set, "srem", (1, removed.is_some_and(|updated| updated.emptied)));
         let limits = limits::of_sets(cx.engine);
         let added = cx.update::<Set, _>(to, |set| {
             if set.is_empty() {
@@ -147,15 +143,6 @@ pub fn sscan(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     cx.reply().array(shown);
     cx.out.bytes.append(&mut members);
     Ok(())
-}
-
-/// Reports that so many members of a set were removed, and if none is left, that the set was removed too.
-pub fn changed(cx: &mut Cx<'_>, key: Key<'_>, event: &'static str, (count, emptied): (usize, bool)) {
-    cx.changed_by(key, count);
-    cx.notify(EventClass::Set, event, key);
-    if emptied {
-        cx.notify(EventClass::Generic, "del", key);
-    }
 }
 
 /// Writes a member as a bulk string.

@@ -10,7 +10,7 @@ use sleeve_store::{Collection, Digits, Set, SetLimits, SetRef, ValueRef};
 use sleeve_wire::number;
 use sleeve_wire::reply::Writer;
 
-use super::{changed, reply_members, write, write_within};
+use super::{reply_members, write, write_within};
 use crate::commands::draws;
 use crate::config::Opt;
 use crate::context::key_change;
@@ -55,7 +55,7 @@ fn pop_one(cx: &mut Cx<'_>, key: Key<'_>) -> Outcome {
         None => cx.reply().null(),
         Some(popped) => {
             record_removal(cx, key, &[popped.result]);
-            changed(cx, key, "spop", (1, popped.emptied));
+            cx.removed(key, EventClass::Set, "spop", (1, popped.emptied));
         }
     }
     Ok(())
@@ -94,7 +94,7 @@ fn pop_some(cx: &mut Cx<'_>, key: Key<'_>, count: &[u8]) -> Outcome {
     cx.out.bytes = bytes;
     popped?;
     record_removal(cx, key, &places);
-    changed(cx, key, "spop", (count, false));
+    cx.removed(key, EventClass::Set, "spop", (count, false));
     Ok(())
 }
 

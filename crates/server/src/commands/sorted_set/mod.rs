@@ -187,26 +187,9 @@ pub fn add<'a>(
 pub fn zrem(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (key, members) = (request.key(0), request.args.from(2));
     let remove = |set: &mut SortedSet| members.iter().filter(|member| set.remove(member).is_some()).count();
-    let removed = cx.update_present(key, remove)?.map_or((0, false), |updated| (updated.result, updated.emptied));
-    reply_removed(cx, key, "zrem", removed);
+    let updated = cx.update_present(key, remove)?;
+    cx.reply_removed(key, EventClass::Zset, "zrem", updated);
     Ok(())
-}
-
-/// Replies how many members were removed, and reports it if any were.
-pub fn reply_removed(cx: &mut Cx<'_>, key: Key<'_>, event: &'static str, (count, emptied): (usize, bool)) {
-    if count > 0 {
-        changed(cx, key, event, (count, emptied));
-    }
-    cx.reply().integer(count as i64);
-}
-
-/// Reports that so many members of a sorted set were removed, and if none is left, that the set was removed too.
-pub fn changed(cx: &mut Cx<'_>, key: Key<'_>, event: &'static str, (count, emptied): (usize, bool)) {
-    cx.changed_by(key, count);
-    cx.notify(EventClass::Zset, event, key);
-    if emptied {
-        cx.notify(EventClass::Generic, "del", key);
-    }
 }
 
 /// ZCARD key

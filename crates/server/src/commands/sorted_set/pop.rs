@@ -8,9 +8,9 @@ use sleeve_wire::number::{self, Digits};
 use sleeve_wire::reply::{Protocol, Writer};
 use sleeve_wire::request::OwnedArgs;
 
-use super::changed;
 use crate::commands::block_timeout;
 use crate::context::Cx;
+use crate::context::notifications::EventClass;
 use crate::engine::clients::blocking::{Block, OnTimeout, Wait};
 use crate::request::error::{Error, Outcome};
 use crate::request::{Key, Request};
@@ -173,7 +173,7 @@ fn pop(cx: &mut Cx<'_>, key: Key<'_>, side: Side, count: usize, shape: Shape) ->
         cx.update_present::<SortedSet, _>(key, |set| take(set, side, count, shape, key.name, reply))
     });
     let Some(popped) = popped? else { return Ok(false) };
-    changed(cx, key, side.command(), (popped.result, popped.emptied));
+    cx.removed(key, EventClass::Zset, side.command(), (popped.result, popped.emptied));
     Ok(true)
 }
 

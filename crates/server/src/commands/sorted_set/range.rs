@@ -8,7 +8,7 @@ use std::ops::Range;
 use sleeve_store::{Collection, Digits, NameBound, NameRange, SortedSet, SortedSetLimits, SortedSetRef};
 use sleeve_wire::number;
 
-use super::{read, reply_head, reply_removed, reply_within};
+use super::{read, reply_head, reply_within};
 use crate::commands::set;
 use crate::config::Opt;
 use crate::context::notifications::EventClass;
@@ -268,22 +268,19 @@ pub fn count(cx: &mut Cx<'_>, request: Request<'_>, by: By) -> Outcome {
 pub fn remove(cx: &mut Cx<'_>, request: Request<'_>, by: By, event: &'static str) -> Outcome {
     let (key, bounds) = (request.key(0), Bounds::parse(by, request.arg(2), request.arg(3))?);
     let is_recorded = cx.locks.recorder.is_recording();
-    let removed = cx.update_present::<SortedSet, _>(key, |set| {
+    let mut removed_names = Vec::new();
+    let updated = cx.update_present::<SortedSet, _>(key, |set| {
         let ranks = bounds.ranks(set.as_ref(), false);
-        let is_named = is_recorded && by == By::Name && !is_of_one_score(set.as_ref());
-        let names = if is_named { names(set.as_ref(), ranks.clone()) } else { Vec::new() };
+        if is_recorded && by == By::Name && !is_of_one_score(set.as_ref()) {
+            removed_names = names(set.as_ref(), ranks.clone());
+        }
         set.remove_ranks(ranks.clone());
-        (ranks.len(), names)
+        ranks.len()
     })?;
-    let Some(removed) = removed else {
-        reply_removed(cx, key, event, (0, false));
-        return Ok(());
-    };
-    let (count, names) = removed.result;
-    for names in names.chunks(ELEMENTS_MAX) {
+    for names in removed_names.chunks(ELEMENTS_MAX) {
         cx.record_with(&[b"ZREM", key.name], names.iter().map(Vec::as_slice));
     }
-    reply_removed(cx, key, event, (count, removed.emptied));
+    cx.reply_removed(key, EventClass::Zset, event, updated);
     Ok(())
 }
 
