@@ -2,6 +2,7 @@
 //! keys.
 
 use sleeve_store::EntryRef;
+use sleeve_wire::reply::Writer;
 use sleeve_wire::request::Args;
 use sleeve_wire::{number, pattern};
 
@@ -102,6 +103,13 @@ impl<'a> Walk<'a> {
         }
         Ok(walk)
     }
+}
+
+/// Writes the head of the reply to a step: the next cursor, and the number of elements that follow.
+pub fn write_step(reply: &mut Writer<'_>, next: u64, count: usize) {
+    reply.array(2);
+    reply.bulk(next.to_string().as_bytes());
+    reply.array(count);
 }
 
 /// Returns whether a key has expired.

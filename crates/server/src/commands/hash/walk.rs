@@ -38,22 +38,15 @@ pub fn hscan(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
                 count += 2 - usize::from(only_names);
             }
         });
-        write_step(reply, next, count);
+        scan::write_step(reply, next, count);
         Ok::<(), Error>(())
     })?;
     match found {
         Some(step) => step?,
-        None => write_step(&mut cx.reply(), 0, 0),
+        None => scan::write_step(&mut cx.reply(), 0, 0),
     }
     cx.out.bytes.append(&mut elements);
     Ok(())
-}
-
-/// Writes the head of a reply: the next cursor, and the number of elements that follow.
-fn write_step(reply: &mut Writer<'_>, next: u64, count: usize) {
-    reply.array(2);
-    reply.bulk(next.to_string().as_bytes());
-    reply.array(count);
 }
 
 /// HRANDFIELD key \[count \[WITHVALUES\]\]

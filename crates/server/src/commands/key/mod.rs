@@ -271,9 +271,7 @@ pub fn scan(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         }
     });
     due.iter().for_each(|name| cx.remove_due(name));
-    cx.reply().array(2);
-    cx.reply().bulk(number::Digits::new(next as i64).as_bytes());
-    cx.reply().array(shown);
+    scan::write_step(&mut cx.reply(), next, shown);
     cx.out.bytes.append(&mut names);
     Ok(())
 }

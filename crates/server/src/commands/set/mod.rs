@@ -7,8 +7,8 @@ pub mod algebra;
 pub mod random;
 
 use sleeve_store::{Collection, Digits, Set, ValueRef};
+use sleeve_wire::pattern;
 use sleeve_wire::reply::Writer;
-use sleeve_wire::{number, pattern};
 
 use super::scan;
 use super::scan::{Walk, Walked};
@@ -123,9 +123,7 @@ pub fn sscan(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let cursor = scan::parse_cursor(request.arg(2))?;
     let (protocol, len_max) = (cx.state.protocol, cx.out.room());
     let Some(set) = cx.read_as::<Set>(request.key(0))? else {
-        cx.reply().array(2);
-        cx.reply().bulk(b"0");
-        cx.reply().array(0);
+        scan::write_step(&mut cx.reply(), 0, 0);
         return Ok(());
     };
     let Walk { filter, count, .. } = Walk::parse(request.args.from(3), Walked::Set)?;
@@ -138,9 +136,7 @@ pub fn sscan(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
             shown += 1;
         }
     });
-    cx.reply().array(2);
-    cx.reply().bulk(number::Digits::new(next as i64).as_bytes());
-    cx.reply().array(shown);
+    scan::write_step(&mut cx.reply(), next, shown);
     cx.out.bytes.append(&mut members);
     Ok(())
 }

@@ -118,9 +118,7 @@ pub fn zscan(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let cursor = scan::parse_cursor(request.arg(2))?;
     let (protocol, len_max) = (cx.state.protocol, cx.out.room());
     let Some(set) = cx.read_as::<SortedSet>(request.key(0))? else {
-        cx.reply().array(2);
-        cx.reply().bulk(b"0");
-        cx.reply().array(0);
+        scan::write_step(&mut cx.reply(), 0, 0);
         return Ok(());
     };
     let Walk { filter, count, only_names } = Walk::parse(request.args.from(3), Walked::SortedSet)?;
@@ -137,9 +135,7 @@ pub fn zscan(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
             shown += 2 - usize::from(only_names);
         }
     });
-    cx.reply().array(2);
-    cx.reply().bulk(number::Digits::new(next as i64).as_bytes());
-    cx.reply().array(shown);
+    scan::write_step(&mut cx.reply(), next, shown);
     cx.out.bytes.append(&mut members);
     Ok(())
 }

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use super::Persistence;
 use crate::config::Opt;
 use crate::engine::Engine;
-use crate::engine::clients::blocking::{OnTimeout, Waiter};
 use crate::engine::persistence::aof::Policy;
 use crate::engine::replication::primary;
 use crate::messaging::mail::{Letter, Mailbox};
@@ -64,16 +63,9 @@ impl Persistence {
         self.aof.sync_waiters.enter_owner(owner, || self.known_synced_offset(engine) != synced)
     }
 
-    /// Answers a client of WAITAOF when the journal has been fsynced up to this offset.
-    pub fn answer_when_synced(&self, engine: &Engine, waiter: &Arc<Waiter>, offset: u64) {
-        self.aof.sync_waiters.enter_client(offset, waiter);
-        // The offset may have advanced since it was checked.
-        self.answer_synced(engine, self.synced_offset(engine));
-    }
-
     /// Notifies all waiters for an fsync of the present offset.
     pub(super) fn tell_synced(&self, engine: &Engine) {
-        self.answer_synced(engine, self.synced_offset(engine));
+        self.answer_synced(engine);
         self.call_synced(self.known_synced_offset(engine));
         let owners = self.aof.sync_waiters.take_owners();
         owners.iter().for_each(|owner| owner.post(Letter::Synced));
@@ -86,18 +78,16 @@ impl Persistence {
     }
 
     /// Answers the clients of WAITAOF with an offset that has been fsynced; all of them if the AOF has been switched off.
-    fn answer_synced(&self, engine: &Engine, synced: Option<u64>) {
-        let Some(synced) = synced else { return self.refuse_sync_waiters(engine) };
-        for (offset, waiter) in self.aof.sync_waiters.take_clients(synced) {
-            let disks = OnTimeout::Disks(offset);
-            engine.answer(&waiter, |reply| disks.put(reply, |offset| primary::reached(engine, offset)));
+    pub fn answer_synced(&self, engine: &Engine) {
+        if self.synced_offset(engine).is_none() {
+            self.refuse_sync_waiters(engine);
         }
         primary::answer_acknowledged(engine);
     }
 
-    /// Answers the clients of WAITAOF with an error, because the AOF is switched off.
+    /// Answers the clients of WAITAOF that wait for this server's disk with an error, because the AOF is switched off.
     pub(super) fn refuse_sync_waiters(&self, engine: &Engine) {
-        for (_, waiter) in self.aof.sync_waiters.take_clients(u64::MAX) {
+        for waiter in engine.replication.replicas.waiters.take_of_own_disk() {
             engine.refuse(&waiter, &Error::NO_LOG_TO_WAIT_FOR);
         }
     }

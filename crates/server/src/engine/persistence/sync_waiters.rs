@@ -1,4 +1,5 @@
-//! Waiters for the journal to be fsynced up to an offset, or further than now.
+//! Programs and connections that wait for the journal to be fsynced up to an offset, or further than now. The clients of
+//! WAITAOF are among those that wait for replicas (`replication/wait`).
 //!
 //! A waiter that is entered checks afterwards, or while the list is locked, whether its offset has been reached: the syncing
 //! thread stores the offset first and then reads the lists. Any thread.
@@ -7,17 +8,14 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::engine::clients::blocking::Waiter;
 use crate::messaging::mail::Mailbox;
 
 /// A callback for the time at which the journal has been fsynced up to an offset; it gets false if that will never be known.
 pub type SyncCall = Box<dyn FnOnce(bool) + Send>;
 
-/// The waiters for an fsync, of three kinds.
+/// The waiters for an fsync, of two kinds.
 #[derive(Default)]
 pub struct SyncWaiters {
-    /// The clients of WAITAOF, with their offsets.
-    clients: Mutex<Vec<(u64, Arc<Waiter>)>>,
     /// The callbacks of programs that embed the engine, with their offsets.
     calls: Mutex<Vec<(u64, SyncCall)>>,
     /// The owners of connections with CLIENT JOURNAL; each is notified once.
@@ -31,18 +29,6 @@ impl std::fmt::Debug for SyncWaiters {
 }
 
 impl SyncWaiters {
-    /// Enters a client that waits for an offset.
-    pub fn enter_client(&self, offset: u64, waiter: &Arc<Waiter>) {
-        self.clients.lock().push((offset, Arc::clone(waiter)));
-    }
-
-    /// Takes out the clients with an offset up to `synced`, and forgets clients that have stopped waiting for other reasons.
-    pub fn take_clients(&self, synced: u64) -> Vec<(u64, Arc<Waiter>)> {
-        let mut clients = self.clients.lock();
-        clients.retain(|(_, waiter)| waiter.claim().is_some());
-        clients.extract_if(.., |(offset, _)| *offset <= synced).collect()
-    }
-
     /// Adds a callback for an offset.
     pub fn enter_call(&self, offset: u64, call: SyncCall) {
         self.calls.lock().push((offset, call));

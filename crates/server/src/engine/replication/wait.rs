@@ -104,6 +104,14 @@ impl AckWaiters {
         met
     }
 
+    /// Takes out the clients that wait for this server's disk.
+    pub fn take_of_own_disk(&self) -> Vec<Arc<Waiter>> {
+        let mut rows = self.rows.lock();
+        let taken = rows.extract_if(.., |(wanted, _)| wanted.own_disk).map(|(_, waiter)| waiter).collect();
+        self.count.store(rows.len(), Ordering::Relaxed);
+        taken
+    }
+
     /// Returns whether replicas have still to be asked about an offset.
     pub fn must_ask(&self, offset: u64) -> bool {
         self.asked.load(Ordering::Relaxed) < offset

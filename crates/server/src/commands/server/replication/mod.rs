@@ -88,10 +88,9 @@ pub fn wait_aof(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let offset = written_offset(cx);
     let wanted = WaitCondition { offset, applied: 0, synced: replicas, own_disk: local != 0 };
     wait_for(cx, request, wanted, deadline_ms, OnTimeout::Disks(offset));
-    if let Some(waiter) = cx.state.blocked.as_ref().filter(|_| local != 0) {
-        // If the client also waits for replicas, it is answered when the replicas have the data, not when the AOF has; but it
-        // gets an error if the AOF is switched off.
-        engine.persistence.answer_when_synced(engine, waiter, if replicas > 0 { u64::MAX } else { offset });
+    if wanted.own_disk && cx.state.blocked.is_some() {
+        // The AOF may have been switched off since that was checked.
+        engine.persistence.answer_synced(engine);
     }
     Ok(())
 }
