@@ -103,7 +103,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("crates/server/src/engine/persistence/shutdown.rs", "Instant::now", OF_THE_DISK),
     ("crates/server/src/engine/persistence/aof/toggle.rs", "Instant::now", OF_THE_DISK),
     ("crates/server/src/engine/persistence/aof/threads.rs", "Instant::now", OF_THE_DISK),
-    ("crates/server/src/engine/watchdog_thread.rs", "monotonic_ms", "the watchdog measures how late other threads are"),
+    ("crates/server/src/engine/watchdog/thread.rs", "monotonic_ms", "the watchdog measures how late other threads are"),
     ("crates/server/src/session/local.rs", "Instant::now", OF_A_CALLER),
     ("crates/server/src/session/local.rs", "monotonic_ms", OF_A_CALLER),
     (

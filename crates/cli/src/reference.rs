@@ -150,6 +150,7 @@ fn accepted(row: &Row) -> String {
         Kind::SavePoints => "pairs of seconds and changes".to_owned(),
         Kind::Shutdown => "`default`, or of `save`, `nosave`, `now`, `force`".to_owned(),
         Kind::Master => "host and port, or `no one`".to_owned(),
+        Kind::Announced(_) => "a name or an address".to_owned(),
     }
 }
 

@@ -78,7 +78,7 @@ fn all_faults_are_reported_at_once() {
 fn configurations_that_stop_a_start_are_refused_with_the_reason() {
     let cases = [
         ("word", "prot 7001\n", "Bad directive or wrong number of arguments"),
-        ("absent", "cluster-enabled yes\n", "'yes' is not supported yet"),
+        ("absent", "syslog-enabled yes\n", "'yes' is not supported yet"),
         ("user", "user alice nonsense\n", "nonsense"),
         ("nowhere", "port 0\n", "Configured to not listen anywhere"),
         ("log", "logfile /nonexistent/a.log\n", "Can't open the log file '/nonexistent/a.log'"),

@@ -175,7 +175,7 @@ fn what_only_tunes_what_is_not_here_is_warned_of_at_the_start() {
         get(&config, &["port", "save", "appendfsync", "hz"]),
         ["port", "7", "save", "900 1 300 10", "appendfsync", "always", "hz", "20"]
     );
-    for promise in ["cluster-enabled yes", "daemonize yes"] {
+    for promise in ["syslog-enabled yes", "daemonize yes"] {
         assert!(load_text(&Config::default(), promise).is_err(), "{promise}");
     }
 }
@@ -473,11 +473,11 @@ fn rewrite_names_the_primary_as_long_as_there_is_one() {
 
 #[test]
 fn what_cannot_be_had_is_refused_unless_a_later_line_counts() {
-    let both = "daemonize yes\ncluster-enabled yes\nhz 20\nDaemonize no\n";
+    let both = "daemonize yes\nsyslog-enabled yes\nhz 20\nDaemonize no\n";
     let refused = load_text(&Config::default(), both);
     assert!(
-        refused.is_err_and(|text| text.contains("at line 2\n>>> 'cluster-enabled yes'\n'yes' is not supported yet"))
+        refused.is_err_and(|text| text.contains("at line 2\n>>> 'syslog-enabled yes'\n'yes' is not supported yet"))
     );
-    load_text(&Config::default(), &format!("{both}cluster-enabled no\n")).expect("the last line counts");
+    load_text(&Config::default(), &format!("{both}syslog-enabled no\n")).expect("the last line counts");
     assert!(load_text(&Config::default(), "daemonize no\ndaemonize yes\n").is_err());
 }

@@ -22,7 +22,7 @@ use crate::config::{Config, Opt, arguments, load};
 use crate::engine::Engine;
 use crate::engine::readiness::Hindrance;
 use crate::engine::replication::role_change;
-use crate::engine::watchdog_thread;
+use crate::engine::watchdog::thread as watchdog_thread;
 use crate::follower;
 use crate::host::crash;
 use crate::host::facts;

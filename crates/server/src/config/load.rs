@@ -109,7 +109,48 @@ pub fn load_all(config: &Config, arguments: &Arguments, standard_input: impl Rea
         Err(error) => reading.faults.push(error),
     }
     let refused = reading.refused.into_iter().map(|(_, bad)| LoadError::Line(bad));
-    Loaded { warnings: reading.warnings, faults: reading.faults.into_iter().chain(refused).collect() }
+    let contradiction = contradiction(config).map(LoadError::Whole);
+    let faults = reading.faults.into_iter().chain(refused).chain(contradiction).collect();
+    Loaded { warnings: reading.warnings, faults }
+}
+
+/// Returns the reason why the options cannot be used together, if there is one.
+fn contradiction(config: &Config) -> Option<String> {
+    if !config.flag(Opt::ClusterEnabled) {
+        return None;
+    }
+    if config.is_set(Opt::Replicaof) {
+        return Some("replicaof directive not allowed in cluster mode".to_owned());
+    }
+    if let Err(reason) = bus_port(config) {
+        return Some(reason);
+    }
+    Some(UNFINISHED_CLUSTER.to_owned())
+}
+
+/// The refusal of `cluster-enabled yes` until this server speaks with the other nodes of a cluster.
+const UNFINISHED_CLUSTER: &str = "'cluster-enabled yes' is not supported yet, because this server does not speak with the other \
+                                  nodes of a cluster: write 'cluster-enabled no', and let replicas ('replicaof') and Sentinel \
+                                  stand in for a server that fails";
+
+/// The distance between the port for clients and the port for the other nodes of a cluster.
+const BUS_PORT_OFFSET: i64 = 10_000;
+
+/// Returns the port on which a node of a cluster listens for the other nodes.
+///
+/// # Errors
+/// The option `cluster-port` leaves the choice to the server, and the port for clients is too high for the usual one.
+pub fn bus_port(config: &Config) -> Result<u16, String> {
+    let own = config.number(Opt::ClusterPort);
+    let base = config.number(if config.flag(Opt::TlsCluster) { Opt::TlsPort } else { Opt::Port });
+    let port = if own == 0 { base + BUS_PORT_OFFSET } else { own };
+    u16::try_from(port).map_err(|_| {
+        format!(
+            "Port {base} is too high for a node of a cluster, which also listens on a port {BUS_PORT_OFFSET} above it: set \
+             'cluster-port', or choose a port up to {}",
+            i64::from(u16::MAX) - BUS_PORT_OFFSET
+        )
+    })
 }
 
 /// Returns the configuration file, the standard input and the command line as one text, as far as they are used.

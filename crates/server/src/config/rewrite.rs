@@ -154,8 +154,12 @@ fn lines_of(config: &Config, row: &Row) -> Vec<Vec<u8>> {
         (Kind::Master, Value::Text(text)) if text.is_empty() => return Vec::new(),
         // The lines of output buffer limits depend on the classes that the file names, and are made elsewhere.
         (_, Value::Limits(_)) => return Vec::new(),
-        (Kind::Text(_), Value::Text(text)) if text.is_empty() && row.default.is_empty() => return Vec::new(),
-        (Kind::Text(_) | Kind::Folder | Kind::FileName { .. } | Kind::Template, _) => quoted(&show(row.kind, &value)),
+        (Kind::Text(_) | Kind::Announced(_), Value::Text(text)) if text.is_empty() && row.default.is_empty() => {
+            return Vec::new();
+        }
+        (Kind::Text(_) | Kind::Announced(_) | Kind::Folder | Kind::FileName { .. } | Kind::Template, _) => {
+            quoted(&show(row.kind, &value))
+        }
         (Kind::MemoryOrPercent, Value::Number(bytes)) if *bytes >= 0 => size::show(*bytes as u64).into_bytes(),
         (Kind::Memory { .. }, Value::Number(bytes)) => size::show(*bytes as u64).into_bytes(),
         _ => show(row.kind, &value),

@@ -280,6 +280,7 @@ impl Config {
             | Kind::OomValues
             | Kind::SavePoints
             | Kind::Master
+            | Kind::Announced(_)
             | Kind::Fixed(_) => Value::Text(self.text(option).to_vec()),
             _ => Value::Number(self.number(option)),
         }

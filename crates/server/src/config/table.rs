@@ -5,7 +5,7 @@
 //!
 //! An option of a feature that does not exist yet is either absent, and so unknown like a misspelt one, or of kind
 //! [`Kind::Fixed`]. A fixed option takes only the values that are true of this server. Test harnesses and client libraries
-//! start servers with `cluster-enabled no` or `io-threads 1`, and such true statements must not be refused.
+//! start servers with `daemonize no` or `io-threads 1`, and such true statements must not be refused.
 //!
 //! The table holds no values (`state` does) and checks none (`value` does). It is constant data, for any thread.
 
@@ -80,8 +80,22 @@ pub enum Kind {
     Shutdown,
     /// The primary of this server: `HOST PORT`, or none.
     Master,
+    /// A name under which this server announces itself to the other nodes of a cluster.
+    Announced(Announced),
     /// A fixed choice of these values, because only they describe this server; the first one is shown.
     Fixed(&'static [&'static str]),
+}
+
+/// The names under which a node of a cluster announces itself. They stand in packets and in nodes.conf, which bounds their
+/// characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Announced {
+    /// An IP address.
+    Ip,
+    /// A host name.
+    Hostname,
+    /// A name for people.
+    HumanName,
 }
 
 /// The use of an option's value as a path. [`Kind::Text`] states it for each option, so that a new option has to decide about
@@ -120,6 +134,7 @@ impl Kind {
             | Self::SavePoints
             | Self::Shutdown
             | Self::Master
+            | Self::Announced(_)
             | Self::Fixed(_) => Path::None,
         }
     }
@@ -582,9 +597,51 @@ options! {
     ReplDisklessLoad "repl-diskless-load" Kind::Choice(&["disabled", "on-empty-db", "swapdb"]), "disabled", Live,
         "Whether a replica loads a full sync directly from the socket: never (through a file), if it has no data, or always.";
 
+    // The cluster.
+    ClusterEnabled "cluster-enabled" Kind::Flag, "no", Startup,
+        "Whether this server is a node of a cluster.";
+    ClusterConfigFile "cluster-config-file" PATH_WRITTEN, "nodes.conf", Startup,
+        "File in 'dir' in which the node keeps what it knows of the cluster; the node writes it, nobody else.";
+    ClusterPort "cluster-port" number(0, 65_535), "0", Startup,
+        "Port for the other nodes; 0: 'port' plus 10000, or 'tls-port' plus 10000 with 'tls-cluster'.";
+    TlsCluster "tls-cluster" Kind::Flag, "no", Live,
+        "Whether the nodes speak TLS with each other.";
+    ClusterNodeTimeout "cluster-node-timeout" number(0, i64::MAX), "15000", Live,
+        "Milliseconds of silence after which a node is taken for failed.";
+    ClusterRequireFullCoverage "cluster-require-full-coverage" Kind::Flag, "yes", Live,
+        "Whether no key is served while any slot has no node.";
+    ClusterAllowReadsWhenDown "cluster-allow-reads-when-down" Kind::Flag, "no", Live,
+        "Whether keys can be read while the cluster is down.";
+    ClusterAllowPubsubshardWhenDown "cluster-allow-pubsubshard-when-down" Kind::Flag, "yes", Live,
+        "Whether messages to shard channels are delivered while the cluster is down.";
+    ClusterReplicaNoFailover "cluster-replica-no-failover" = "cluster-slave-no-failover" Kind::Flag, "no", Live,
+        "Whether this replica never takes over from its primary by itself.";
+    ClusterReplicaValidityFactor "cluster-replica-validity-factor" = "cluster-slave-validity-factor" number(0, INT_MAX), "10", Live,
+        "Node timeouts without the primary after which a replica's data is too old to take over; 0: never.";
+    ClusterMigrationBarrier "cluster-migration-barrier" number(0, INT_MAX), "1", Live,
+        "Replicas that a primary keeps when one of its replicas moves to a primary without any.";
+    ClusterAllowReplicaMigration "cluster-allow-replica-migration" Kind::Flag, "yes", Live,
+        "Whether replicas move to primaries without any, and follow their primary's slots when it loses the last one.";
+    ClusterLinkSendbufLimit "cluster-link-sendbuf-limit" Kind::Memory { min: 0, max: u64::MAX }, "0", Live,
+        "Bytes that may wait for another node before the link to it is closed; 0 sets no limit.";
+    ClusterPreferredEndpointType "cluster-preferred-endpoint-type" Kind::Choice(&["ip", "hostname", "unknown-endpoint"]), "ip", Live,
+        "How redirects and CLUSTER SLOTS name a node: by IP address, by host name, or not at all.";
+    ClusterAnnounceIp "cluster-announce-ip" Kind::Announced(Announced::Ip), "", Live,
+        "IP address that other nodes and clients are told; empty: the one at which other nodes see this one.";
+    ClusterAnnounceHostname "cluster-announce-hostname" Kind::Announced(Announced::Hostname), "", Live,
+        "Host name that other nodes and clients are told; empty: none.";
+    ClusterAnnounceHumanNodename "cluster-announce-human-nodename" Kind::Announced(Announced::HumanName), "", Live,
+        "Name of this node for people, in log lines; empty: none.";
+    ClusterAnnouncePort "cluster-announce-port" number(0, 65_535), "0", Live,
+        "Port that other nodes and clients are told; 0: 'port'.";
+    ClusterAnnounceTlsPort "cluster-announce-tls-port" number(0, 65_535), "0", Live,
+        "TLS port that other nodes and clients are told; 0: 'tls-port'.";
+    ClusterAnnounceBusPort "cluster-announce-bus-port" number(0, 65_535), "0", Live,
+        "Port for the other nodes that they are told; 0: the one that this node listens on.";
+    ClusterDatabases "cluster-databases" number(1, INT_MAX), "1", Startup,
+        "How many numbered databases a node of a cluster has, instead of 'databases'.";
+
     // Features that are not built yet: options with the values that are true until then.
-    ClusterEnabled "cluster-enabled" NO, "no", Startup,
-        "Whether this server is a node of a cluster; it cannot be one yet.";
     EnableModuleCommand "enable-module-command" ACCESS, "no", Startup,
         "Connections that may use MODULE LOAD, which answers with an error, because there are no modules.";
     IoThreads "io-threads" Kind::Fixed(&["1"]), "1", Startup,

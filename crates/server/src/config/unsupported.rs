@@ -6,7 +6,7 @@
 //! - A line that only tunes a missing feature is passed over, and the server log says so with the reason ([`reason`]). CONFIG
 //!   SET answers an error with the same reason.
 //! - Such a line with a value that is true here anyway ([`is_true_anyway`]) is passed over without a warning.
-//! - A line that makes a promise that is not kept (`cluster-enabled yes`) is refused: its option is a row of kind `Fixed` in
+//! - A line that makes a promise that is not kept (`daemonize yes`) is refused: its option is a row of kind `Fixed` in
 //!   `table`, and [`instead`] says which value to write.
 //!
 //! Constant data and pure functions; any thread.
@@ -21,7 +21,11 @@ const AT_ONCE: &str = "what a replica is sent leaves at once";
 const ONE_CHANNEL: &str = "a full synchronization goes over the one connection of the replica";
 const SYNC_BUFFER: &str =
     "the stream behind a full synchronization waits at the primary, in memory and in 'repl-spill-dir'";
-const CLUSTER: &str = "this server is no node of a cluster";
+const CLIENT_ADDRESS: &str = "clients are told the address that 'cluster-announce-ip' and 'cluster-announce-port' give";
+const BUS_PACE: &str = "a node pings, gossips, fails over and forgets at the pace of Redis 7.0";
+const NODES_FILE: &str = "the file of a node is written whenever it has to survive the process";
+const WHOLE_SLOTS: &str = "slots move key by key, by MIGRATE";
+const SLOT_FIGURES: &str = "slots have no figures of their own";
 const DEFRAGMENTATION: &str = "memory is not defragmented";
 const CRASH: &str = "memory is not tested after a crash; memtest86+ or the machine's own diagnosis does that";
 const SYSTEM_LOG: &str = "log lines go to 'logfile' only";
@@ -51,45 +55,23 @@ const ABSENT: &[(&str, &str)] = &[
     ("repl-rdb-channel", ONE_CHANNEL),
     ("replica-full-sync-buffer-limit", SYNC_BUFFER),
     ("bind-source-addr", OUTGOING),
-    ("tls-cluster", CLUSTER),
-    ("cluster-allow-pubsubshard-when-down", CLUSTER),
-    ("cluster-allow-reads-when-down", CLUSTER),
-    ("cluster-allow-replica-migration", CLUSTER),
-    ("cluster-announce-bus-port", CLUSTER),
-    ("cluster-announce-client-ipv4", CLUSTER),
-    ("cluster-announce-client-ipv6", CLUSTER),
-    ("cluster-announce-client-port", CLUSTER),
-    ("cluster-announce-client-tls-port", CLUSTER),
-    ("cluster-announce-hostname", CLUSTER),
-    ("cluster-announce-human-nodename", CLUSTER),
-    ("cluster-announce-ip", CLUSTER),
-    ("cluster-announce-port", CLUSTER),
-    ("cluster-announce-tls-port", CLUSTER),
-    ("cluster-blacklist-ttl", CLUSTER),
-    ("cluster-compatibility-sample-ratio", CLUSTER),
-    ("cluster-config-file", CLUSTER),
-    ("cluster-config-save-behavior", CLUSTER),
-    ("cluster-databases", CLUSTER),
-    ("cluster-link-sendbuf-limit", CLUSTER),
-    ("cluster-manual-failover-timeout", CLUSTER),
-    ("cluster-message-gossip-perc", CLUSTER),
-    ("cluster-migration-barrier", CLUSTER),
-    ("cluster-node-timeout", CLUSTER),
-    ("cluster-ping-interval", CLUSTER),
-    ("cluster-port", CLUSTER),
-    ("cluster-preferred-endpoint-type", CLUSTER),
-    ("cluster-replica-no-failover", CLUSTER),
-    ("cluster-slave-no-failover", CLUSTER),
-    ("cluster-replica-validity-factor", CLUSTER),
-    ("cluster-slave-validity-factor", CLUSTER),
-    ("cluster-require-full-coverage", CLUSTER),
-    ("cluster-slot-migration-handoff-max-lag-bytes", CLUSTER),
-    ("cluster-slot-migration-log-max-len", CLUSTER),
-    ("cluster-slot-migration-max-archived-tasks", CLUSTER),
-    ("cluster-slot-migration-sync-buffer-drain-timeout", CLUSTER),
-    ("cluster-slot-migration-write-pause-timeout", CLUSTER),
-    ("cluster-slot-stats-enabled", CLUSTER),
-    ("slot-migration-max-failover-repl-bytes", CLUSTER),
+    ("cluster-announce-client-ipv4", CLIENT_ADDRESS),
+    ("cluster-announce-client-ipv6", CLIENT_ADDRESS),
+    ("cluster-announce-client-port", CLIENT_ADDRESS),
+    ("cluster-announce-client-tls-port", CLIENT_ADDRESS),
+    ("cluster-blacklist-ttl", BUS_PACE),
+    ("cluster-compatibility-sample-ratio", SLOT_FIGURES),
+    ("cluster-config-save-behavior", NODES_FILE),
+    ("cluster-manual-failover-timeout", BUS_PACE),
+    ("cluster-message-gossip-perc", BUS_PACE),
+    ("cluster-ping-interval", BUS_PACE),
+    ("cluster-slot-migration-handoff-max-lag-bytes", WHOLE_SLOTS),
+    ("cluster-slot-migration-log-max-len", WHOLE_SLOTS),
+    ("cluster-slot-migration-max-archived-tasks", WHOLE_SLOTS),
+    ("cluster-slot-migration-sync-buffer-drain-timeout", WHOLE_SLOTS),
+    ("cluster-slot-migration-write-pause-timeout", WHOLE_SLOTS),
+    ("cluster-slot-stats-enabled", SLOT_FIGURES),
+    ("slot-migration-max-failover-repl-bytes", WHOLE_SLOTS),
     ("active-defrag-cycle-max", DEFRAGMENTATION),
     ("active-defrag-cycle-min", DEFRAGMENTATION),
     ("active-defrag-cycle-us", DEFRAGMENTATION),
@@ -143,7 +125,6 @@ const TRUE_ANYWAY: &[(&str, &str)] = &[
     ("repl-disable-tcp-nodelay", "no"),
     ("dual-channel-replication-enabled", "no"),
     ("repl-rdb-channel", "no"),
-    ("tls-cluster", "no"),
     ("cluster-slot-stats-enabled", "no"),
     ("always-show-logo", "no"),
     ("disable-thp", "no"),
@@ -159,10 +140,6 @@ const TRUE_ANYWAY: &[(&str, &str)] = &[
 
 /// The advice for a value that an option of kind `Fixed` does not take; `{}` in it stands for that value.
 const INSTEAD: &[(Opt, &str)] = &[
-    (
-        Opt::ClusterEnabled,
-        "write 'cluster-enabled no', and let replicas ('replicaof') and Sentinel stand in for a server that fails",
-    ),
     (Opt::IoThreads, "write 'workers {}', whose threads execute commands as well as move bytes"),
     (Opt::Activedefrag, "write 'activedefrag no'; MEMORY PURGE gives free memory back to the system"),
     (Opt::SocketMarkId, "write 'socket-mark-id 0', and have the firewall mark by the server's user or control group"),

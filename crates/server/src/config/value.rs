@@ -15,7 +15,7 @@ use super::oom_values;
 use super::save_points;
 use super::shutdown;
 use super::size;
-use super::table::Kind;
+use super::table::{Announced, Kind};
 use super::title_template;
 
 /// A checked value.
@@ -79,6 +79,7 @@ fn parse_one(kind: Kind, word: &[u8]) -> Result<Value, String> {
         Kind::Folder => parse_folder(word),
         Kind::FileName { path, empty } => parse_file_name(word, path, empty),
         Kind::Events => events::parse(word).map(|bits| Value::Number(i64::from(bits))),
+        Kind::Announced(name) => check_announced(name, word).map(|()| Value::Text(word.to_vec())),
         Kind::Text(_)
         | Kind::Words { .. }
         | Kind::Percentiles
@@ -228,6 +229,31 @@ fn parse_master(words: &[&[u8]]) -> Result<Value, String> {
         [host, port] => Ok(Value::Text([host, b" ".as_slice(), port].concat())),
         _ => Err("wrong number of arguments".into()),
     }
+}
+
+/// Checks a name under which a node announces itself: packets have room for so many bytes of it, and nodes.conf separates
+/// names by some characters.
+fn check_announced(name: Announced, word: &[u8]) -> Result<(), String> {
+    let (bytes_max, is_allowed, reason): (usize, fn(u8) -> bool, &str) = match name {
+        Announced::Ip => {
+            let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-.:%_".contains(&byte);
+            (45, is_allowed, "cluster-announce-ip contains invalid character")
+        }
+        Announced::Hostname if word.len() > 255 => return Err("Hostnames must be less than 256 characters".into()),
+        Announced::Hostname => {
+            let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-.".contains(&byte);
+            (255, is_allowed, "Hostnames may only contain alphanumeric characters, hyphens or dots")
+        }
+        Announced::HumanName => {
+            let is_allowed = |byte: u8| {
+                let is_separator = byte <= b' ' || b"!#$%&()*+:;<>?@[]^{|}~,=\"'\\\x7f".contains(&byte);
+                !is_separator
+            };
+            (255, is_allowed, "Announced human node name contained invalid character")
+        }
+    };
+    let is_text = std::str::from_utf8(word).is_ok();
+    if is_text && word.len() <= bytes_max && word.iter().copied().all(is_allowed) { Ok(()) } else { Err(reason.into()) }
 }
 
 fn parse_file_name(word: &[u8], path: &str, empty: Option<&str>) -> Result<Value, String> {

@@ -432,7 +432,8 @@ mod tests {
     fn who_begins_to_read_while_a_transaction_runs_never_sees_half_of_it() {
         let engine = Engine::new(Config::default());
         let (scratch, mut output) = (Scratch::new(&engine, Instant::now()), Output::default());
-        let socket = ClientSocket { address: "test:0".into(), local_address: "test:0".into(), descriptor: -1 };
+        let socket =
+            ClientSocket { address: "test:0".into(), local_address: "test:0".into(), descriptor: -1, is_tls: false };
         let mut state = SessionState::new(
             engine.clients.list.enter(socket, Arc::new(Mailbox::new(|| ())), 0),
             engine.acl.default_user(),

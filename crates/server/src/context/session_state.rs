@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use sleeve_wire::commands::{Flags, Row};
-use sleeve_wire::reply::Protocol;
+use sleeve_wire::reply::{Protocol, Writer};
 
 use crate::acl::User;
 use crate::engine::Engine;
@@ -318,6 +318,25 @@ impl SessionState {
                 engine.pubsub.unsubscribe(kind, &name, &self.client.mailbox);
             }
         }
+    }
+
+    /// Ends the subscription to a shard channel that another node of the cluster serves. Returns the message for the client,
+    /// or None if it has no such subscription.
+    pub fn end_shard_channel(&mut self, engine: &Engine, channel: &[u8]) -> Option<Vec<u8>> {
+        let subscriptions = self.subscriptions.as_mut()?;
+        if !subscriptions.strike_out(Kind::Shard, channel) {
+            return None;
+        }
+        engine.pubsub.unsubscribe(Kind::Shard, channel, &self.client.mailbox);
+        let left = subscriptions.len(Kind::Shard);
+        self.client.listened[Kind::Shard as usize].store(left, Ordering::Relaxed);
+        let mut bytes = Vec::new();
+        let mut message = Writer::new(&mut bytes, self.protocol);
+        message.push(3);
+        message.bulk(b"sunsubscribe");
+        message.bulk(channel);
+        message.integer(left as i64);
+        Some(bytes)
     }
 
     /// Returns the memory of names: those of subscriptions and watched keys, and the prefixes of CLIENT TRACKING. The queue

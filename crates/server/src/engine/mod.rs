@@ -5,6 +5,7 @@
 
 mod answer;
 pub(crate) mod clients;
+pub mod cluster;
 mod failure;
 pub mod journal;
 pub(crate) mod keyspace;
@@ -18,7 +19,6 @@ pub(crate) mod replication;
 pub(crate) mod scripts;
 pub(crate) mod values;
 pub(crate) mod watchdog;
-pub(crate) mod watchdog_thread;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -35,6 +35,7 @@ use crate::messaging::mail::Letter;
 use crate::messaging::pubsub::PubSub;
 use crate::request::renamed_commands::RenamedCommands;
 use clients::Clients;
+use cluster::Cluster;
 use journal::Journal;
 use keyspace::Keyspace;
 use keyspace::memory_accounting::MemoryUse;
@@ -42,7 +43,7 @@ use network::Network;
 use observe::Observations;
 use origin::{Identity, Origin};
 use persistence::Persistence;
-use readiness::Readiness;
+use readiness::{Hindrance, Readiness};
 use replication::{Id, Replication};
 use scripts::Scripts;
 
@@ -72,6 +73,8 @@ pub struct Engine {
     pub persistence: Persistence,
     /// The servers that follow this one, and the primary that it follows.
     pub replication: Replication,
+    /// The state of a node of a cluster; none in a server that is no node.
+    pub cluster: OnceLock<Cluster>,
     /// The sockets.
     pub network: Network,
     /// The engine's start time, clock ticker, run id and source of seeds.
@@ -123,8 +126,9 @@ impl Engine {
     pub fn begin(config: Config, origin: Origin) -> Arc<Self> {
         let Origin { now, secret, run_id, replication_id, seed, ticker, disk } = origin;
         let options = Options {
-            databases: config.number(Opt::Databases) as usize,
+            databases: databases_of(&config),
             shards: shards_of(&config),
+            slot_of: config.flag(Opt::ClusterEnabled).then_some(sleeve_wire::slot::of_key),
             ..Options::new(secret)
         };
         Arc::new_cyclic(|own: &Weak<Self>| Self {
@@ -139,6 +143,7 @@ impl Engine {
             scripts: Arc::default(),
             persistence: Persistence::new(now, disk),
             replication: Replication::new(Id::of_bytes(replication_id)),
+            cluster: OnceLock::new(),
             network: Network::default(),
             identity: Identity::new(now, ticker, &run_id, seed),
             lifecycle: Lifecycle {
@@ -251,6 +256,13 @@ impl Engine {
         }
     }
 
+    /// Makes this server a node of a cluster. No client is served yet.
+    pub fn join_cluster(&self, cluster: Cluster) {
+        if self.cluster.set(cluster).is_ok() {
+            self.lifecycle.readiness.set(Hindrance::Clustered, true);
+        }
+    }
+
     /// Returns another handle, for a thread that outlives the call.
     ///
     /// # Panics
@@ -275,6 +287,12 @@ fn acl_of(config: &Config) -> Acl {
     let acl = Acl::default();
     acl.set_default_password(&config.text(Opt::Requirepass));
     acl
+}
+
+/// Returns the number of databases: that of `cluster-databases` in a node of a cluster.
+fn databases_of(config: &Config) -> usize {
+    let option = if config.flag(Opt::ClusterEnabled) { Opt::ClusterDatabases } else { Opt::Databases };
+    config.number(option) as usize
 }
 
 /// The number of shards for each of several workers: enough that two workers seldom want the same one, and no more, because

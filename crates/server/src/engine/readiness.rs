@@ -34,6 +34,8 @@ pub enum Hindrance {
     LoadingBeside = 256,
     /// This is a replica: clients that support it are redirected to its primary.
     Follows = 512,
+    /// This is a node of a cluster: commands with keys of slots that it does not serve are refused.
+    Clustered = 1_024,
 }
 
 /// The set of present hindrances.
@@ -54,18 +56,35 @@ impl Readiness {
     /// Returns whether no hindrance is set for which commands are refused.
     #[inline]
     pub fn refuses_nothing(&self) -> bool {
+        const REFUSING: u16 = Readiness::REFUSING | Hindrance::Clustered as u16;
+        self.bits.load(Ordering::Relaxed) & REFUSING == 0
+    }
+
+    /// Returns whether the only commands that are refused are those for slots of other nodes.
+    #[inline]
+    pub fn refuses_only_slots(&self) -> bool {
+        self.bits.load(Ordering::Relaxed) & Self::REFUSING == 0
+    }
+
+    /// The hindrances for which commands are refused, besides that of a node of a cluster.
+    const REFUSING: u16 = {
         const OF_DISK: u16 = Hindrance::LogFails as u16 | Hindrance::SnapshotFails as u16;
         const OF_PRIMARY: u16 = Hindrance::Follows as u16 | Hindrance::ReadOnly as u16 | Hindrance::Stale as u16;
         const OF_ROLE: u16 = Hindrance::FewReplicas as u16 | OF_PRIMARY;
         const OF_LOADING: u16 = Hindrance::Loading as u16 | Hindrance::LoadingBeside as u16;
-        const REFUSING: u16 = OF_LOADING | OF_DISK | OF_ROLE;
-        self.bits.load(Ordering::Relaxed) & REFUSING == 0
-    }
+        OF_LOADING | OF_DISK | OF_ROLE
+    };
 
-    /// Returns whether this is the only hindrance.
+    /// Returns whether this is the only hindrance, besides that of a node of a cluster.
     #[inline]
     pub fn has_only(&self, hindrance: Hindrance) -> bool {
-        self.bits.load(Ordering::Relaxed) == hindrance as u16
+        self.bits.load(Ordering::Relaxed) & !(Hindrance::Clustered as u16) == hindrance as u16
+    }
+
+    /// Returns whether no hindrance is set besides that of a node of a cluster.
+    #[inline]
+    pub fn hinders_only_slots(&self) -> bool {
+        self.bits.load(Ordering::Relaxed) & !(Hindrance::Clustered as u16) == 0
     }
 
     /// Returns whether this hindrance is set.

@@ -105,7 +105,8 @@ impl Replay {
     }
 
     fn new(engine: &Arc<Engine>, offset: u64, counters: Arc<Counters>, is_copying: bool) -> Self {
-        let socket = ClientSocket { address: "log:0".into(), local_address: "log:0".into(), descriptor: -1 };
+        let socket =
+            ClientSocket { address: "log:0".into(), local_address: "log:0".into(), descriptor: -1, is_tls: false };
         let client = engine.clients.list.describe(socket, Arc::new(Mailbox::new(|| ())), 0);
         let state = SessionState {
             origin: Origin { is_replaying: true, denies_blocking: true, ..Origin::default() },

@@ -189,6 +189,7 @@ impl<'t> Connection<'t> {
             address: text(socket.peer_addr()),
             local_address: text(socket.local_addr()),
             descriptor: socket.as_raw_fd(),
+            is_tls: self.engine.config.flag(Opt::TlsReplication),
         }
     }
 

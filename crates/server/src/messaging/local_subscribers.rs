@@ -47,6 +47,12 @@ impl LocalSubscribers {
         }
     }
 
+    /// Returns the places of the sessions that are subscribed to a name.
+    pub fn places(&self, kind: Kind, name: &[u8]) -> Vec<usize> {
+        let subscribers = self.subscribers[kind as usize].get(name);
+        subscribers.into_iter().flatten().map(|subscriber| subscriber.place).collect()
+    }
+
     fn leave(&mut self, kind: Kind, name: &[u8], id: u64) {
         let Some(subscribers) = self.subscribers[kind as usize].get_mut(name) else { return };
         if let Some(index) = subscribers.iter().position(|subscriber| subscriber.id == id) {

@@ -37,6 +37,8 @@ pub enum Letter {
     },
     /// Send a published message to the subscribers among the owner's clients.
     Message(Arc<Message>),
+    /// End the subscriptions of the owner's clients to these shard channels: another node of the cluster serves them.
+    ShardChannelsLeft(Arc<[Arc<[u8]>]>),
     /// Send the client with this id these bytes, which answer no request.
     Push {
         /// The client's id.

@@ -36,7 +36,7 @@ pub struct Local {
 }
 
 fn embedded_client() -> ClientSocket {
-    ClientSocket { address: "embedded:0".into(), local_address: "embedded:0".into(), descriptor: -1 }
+    ClientSocket { address: "embedded:0".into(), local_address: "embedded:0".into(), descriptor: -1, is_tls: false }
 }
 
 /// The error after the end of a session: it ended by QUIT, CLIENT KILL or a protocol error; or the whole engine has failed,
@@ -241,6 +241,12 @@ impl Local {
                 Letter::Resume => self.session.resume(&mut self.scratch, &mut NoWorker),
                 Letter::Message(message) => self.hear(&message),
                 Letter::Push { bytes, .. } => self.scratch.output.push_shared(&bytes),
+                Letter::ShardChannelsLeft(channels) => {
+                    for channel in &*channels {
+                        let bytes = self.session.state.end_shard_channel(&self.scratch.engine, channel);
+                        self.scratch.output.bytes.extend(bytes.unwrap_or_default());
+                    }
+                }
                 Letter::Invalidate { keys, .. } => self.invalidate(keys),
                 Letter::Redirected { keys, .. } => {
                     let bytes = tracking_delivery::forwarded(&self.session.state, &keys);

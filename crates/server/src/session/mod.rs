@@ -416,7 +416,8 @@ mod tests {
     use crate::messaging::mail::Mailbox;
 
     fn session(engine: &Arc<Engine>) -> Session {
-        let socket = ClientSocket { address: "test:0".into(), local_address: "test:0".into(), descriptor: -1 };
+        let socket =
+            ClientSocket { address: "test:0".into(), local_address: "test:0".into(), descriptor: -1, is_tls: false };
         let client = engine.clients.list.enter(socket, Arc::new(Mailbox::new(|| ())), 0);
         Session::new(engine, client)
     }

@@ -81,7 +81,8 @@ impl Node {
         role_change::follow_configured(&engine);
         engine.lifecycle.readiness.set(Hindrance::Loading, true);
         let worker = Stepped::new(&engine);
-        let socket = ClientSocket { address: "look:0".into(), local_address: "look:0".into(), descriptor: -1 };
+        let socket =
+            ClientSocket { address: "look:0".into(), local_address: "look:0".into(), descriptor: -1, is_tls: false };
         let client = engine.clients.list.enter(socket, Arc::new(Mailbox::new(|| ())), now.wall_ms());
         let (session, scratch) = (Session::new(&engine, client), Scratch::new(&engine, now));
         let (loading, unloaded) = (Arc::clone(&engine), Arc::clone(&self.unloaded));

@@ -25,7 +25,7 @@ use crate::execute::scratch::Scratch;
 use crate::host::log;
 use crate::messaging::local_subscribers::LocalSubscribers;
 use crate::messaging::mail::{Accepted, Letter};
-use crate::messaging::message::Message;
+use crate::messaging::message::{Kind, Message};
 use crate::net::{Driver, Sending, Token};
 use crate::session::Session;
 
@@ -104,6 +104,7 @@ impl Connections {
             address: accepted.address,
             local_address: accepted.local_address,
             descriptor: self.driver.descriptor(token),
+            is_tls: accepted.is_tls,
         };
         let client = engine.clients.list.enter(socket, Arc::clone(&self.home.mailbox), scratch.now.wall_ms());
         if self.sessions.len() <= token {
@@ -232,6 +233,21 @@ impl Connections {
                 channels.queue((gate, driver), subscriber.place, bytes);
             }
         });
+    }
+
+    /// Ends the subscriptions of this worker's clients to shard channels that another node of the cluster serves.
+    pub fn end_shard_channels(&mut self, channels: &[Arc<[u8]>]) {
+        let engine = Arc::clone(&self.engine);
+        for channel in channels {
+            for token in self.subscribers.places(Kind::Shard, channel) {
+                let session = self.sessions.get_mut(token).and_then(Option::as_mut);
+                let Some(bytes) = session.and_then(|session| session.state.end_shard_channel(&engine, channel)) else {
+                    continue;
+                };
+                self.note_listener(token);
+                self.queue(token, &Arc::new(bytes));
+            }
+        }
     }
 
     /// Notifies a client that keys which it has read have changed.

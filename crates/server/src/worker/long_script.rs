@@ -69,8 +69,8 @@ impl LongScripts {
         detached.map(|detached| detached.has_ended = true).is_some()
     }
 
-    /// Keeps a letter for the client of a detached session; returns any other letter. A published message is kept for
-    /// subscribers. None of these clients is a monitor: no script runs for a client of MONITOR.
+    /// Keeps a letter for the client of a detached session; returns any other letter. A published message, and the end of
+    /// shard channels, are kept for subscribers. None of these clients is a monitor: no script runs for a client of MONITOR.
     pub fn keep(&mut self, letter: Letter, engine: &Engine) -> Option<Letter> {
         if let Some(id) = addressee(&letter)
             && let Some(index) = self.detached.iter().position(|detached| detached.id == id)
@@ -78,15 +78,16 @@ impl LongScripts {
             self.keep_for(index, letter, engine);
             return None;
         }
-        if let Letter::Message(message) = &letter
-            && message.kind != Kind::Monitor
-        {
-            for index in 0..self.detached.len() {
-                // The client's own properties say whether it is a subscriber, because subscriptions of this batch are not
-                // registered here yet.
-                if engine.clients.list.find(self.detached[index].id).is_some_and(|client| client.is_listening()) {
-                    self.keep_for(index, Letter::Message(Arc::clone(message)), engine);
-                }
+        for index in 0..self.detached.len() {
+            let copy = match &letter {
+                Letter::Message(message) if message.kind != Kind::Monitor => Letter::Message(Arc::clone(message)),
+                Letter::ShardChannelsLeft(channels) => Letter::ShardChannelsLeft(Arc::clone(channels)),
+                _ => break,
+            };
+            // The client's own properties say whether it is a subscriber, because subscriptions of this batch are not
+            // registered here yet.
+            if engine.clients.list.find(self.detached[index].id).is_some_and(|client| client.is_listening()) {
+                self.keep_for(index, copy, engine);
             }
         }
         Some(letter)

@@ -83,6 +83,7 @@ impl Worker {
     fn open(mut self: Box<Self>, letter: Letter, scratch: &mut Scratch) -> Option<Box<Self>> {
         match letter {
             Letter::Message(message) => self.connections.publish(&message, None, scratch),
+            Letter::ShardChannelsLeft(channels) => self.connections.end_shard_channels(&channels),
             Letter::Invalidate { id, keys } => self.connections.invalidate(id, keys),
             Letter::Redirected { id, keys } => self.connections.redirect(id, &keys),
             Letter::Push { id, bytes } => self.connections.push(id, &bytes),

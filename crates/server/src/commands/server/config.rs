@@ -17,7 +17,7 @@ use crate::engine::clients::blocking::{Block, OnTimeout};
 use crate::engine::readiness::Hindrance;
 use crate::engine::replication::primary;
 use crate::engine::replication::role_change;
-use crate::engine::watchdog_thread;
+use crate::engine::watchdog::thread as watchdog_thread;
 use crate::host::crash;
 use crate::host::facts;
 use crate::host::log;

@@ -187,6 +187,11 @@ impl Waiter {
         (next_ms != u64::MAX).then_some(next_ms)
     }
 
+    /// Returns the first of the keys for which the client waits. None if it waits for something else.
+    pub fn first_key(&self) -> Option<&DatabaseKey> {
+        self.keys.first().map(|waited| &waited.key)
+    }
+
     /// Returns the keys for which the client waits.
     pub fn keys(&self) -> VecDeque<DatabaseKey> {
         self.keys.iter().map(|waited| waited.key.clone()).collect()

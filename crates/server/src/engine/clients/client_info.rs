@@ -72,6 +72,8 @@ pub struct ClientSocket {
     pub local_address: String,
     /// The socket's number; -1 if there is none.
     pub descriptor: i32,
+    /// The client speaks TLS.
+    pub is_tls: bool,
 }
 
 /// The settings and the last command of a client, as its session publishes them.

@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn a_replica_weighs_nothing_and_stays() {
         let (clients, memory) = (ClientList::default(), ClientMemory::default());
-        let socket = ClientSocket { address: "a:1".into(), local_address: "b:1".into(), descriptor: -1 };
+        let socket = ClientSocket { address: "a:1".into(), local_address: "b:1".into(), descriptor: -1, is_tls: false };
         let client = clients.enter(socket, Arc::new(Mailbox::new(|| ())), 0);
         client.memory.output.store(1 << 20, Ordering::Relaxed);
         memory.weigh(&client);
@@ -125,7 +125,8 @@ mod tests {
     fn the_largest_go_until_the_others_fit() {
         let (clients, memory) = (ClientList::default(), ClientMemory::default());
         let enter = |bytes: usize, stays: bool| {
-            let socket = ClientSocket { address: "a:1".into(), local_address: "b:1".into(), descriptor: -1 };
+            let socket =
+                ClientSocket { address: "a:1".into(), local_address: "b:1".into(), descriptor: -1, is_tls: false };
             let client = clients.enter(socket, Arc::new(Mailbox::new(|| ())), 0);
             client.memory.input.store(bytes, Ordering::Relaxed);
             client.settings.no_evict.store(stays, Ordering::Relaxed);

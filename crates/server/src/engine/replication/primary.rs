@@ -442,7 +442,7 @@ mod tests {
     }
 
     fn client(engine: &Engine) -> Arc<ClientInfo> {
-        let socket = ClientSocket { address: "a:1".into(), local_address: "b:1".into(), descriptor: 9 };
+        let socket = ClientSocket { address: "a:1".into(), local_address: "b:1".into(), descriptor: 9, is_tls: false };
         engine.clients.list.enter(socket, Arc::new(Mailbox::new(|| ())), 0)
     }
 }

@@ -1,9 +1,11 @@
-//! The workers that have not served clients for longer than `watchdog-period`, as the watchdog's thread (`watchdog_thread`)
+//! The workers that have not served clients for longer than `watchdog-period`, as the watchdog's thread (`thread`)
 //! has seen them.
 //!
 //! The thread sends each worker a letter. The worker answers it when it reads its mail, which it does between two wake-ups. A
 //! worker that is busy for long, or waits for a lock of another thread, answers late. Clients that are refused because data
 //! is being loaded are not served either. Each delay is reported once, while it lasts. One thread.
+
+pub(crate) mod thread;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

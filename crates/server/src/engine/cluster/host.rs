@@ -1,0 +1,69 @@
+//! The server around the state machine of a node: its data, its replication and its source of chance.
+//!
+//! The thread of the bus makes a [`ServerHost`] with locks that hold nothing; it then locks one shard at a time. A command
+//! lends the locks that it holds. One thread.
+
+use std::cell::RefCell;
+
+use sleeve_cluster::host::{Host, ReplicationLink};
+use sleeve_cluster::{Slot, Time};
+
+use crate::engine::Engine;
+use crate::engine::keyspace::locks::Locks;
+use crate::engine::replication::role::LinkState;
+use crate::host::clock::Instant;
+use crate::host::dice::Dice;
+
+/// The server around the state machine.
+pub struct ServerHost<'a, 's> {
+    engine: &'a Engine,
+    locks: RefCell<&'a mut Locks<'s>>,
+    dice: &'a Dice,
+    now: Instant,
+}
+
+impl<'a, 's> ServerHost<'a, 's> {
+    /// Makes the server around the state machine, for calls at this time.
+    pub fn new(engine: &'a Engine, locks: &'a mut Locks<'s>, dice: &'a Dice, now: Instant) -> Self {
+        Self { engine, locks: RefCell::new(locks), dice, now }
+    }
+}
+
+impl Host for ServerHost<'_, '_> {
+    fn replication_offset(&self) -> u64 {
+        self.engine.journal.end()
+    }
+
+    fn replication_link(&self) -> ReplicationLink {
+        let Some(link) = self.engine.replication.role.link() else { return ReplicationLink::Down { for_ms: u64::MAX } };
+        if link.state == LinkState::Connected {
+            return ReplicationLink::Up;
+        }
+        let silent_ms = |since_ms: u64| self.now.monotonic_ms().saturating_sub(since_ms);
+        ReplicationLink::Down { for_ms: link.down_since_ms.map_or(u64::MAX, silent_ms) }
+    }
+
+    fn keys_in_slot(&self, slot: Slot) -> u64 {
+        let shard = self.engine.keyspace.store.shard_of_slot(slot);
+        self.locks.borrow_mut().with(shard, |shard| {
+            (0..shard.databases()).map(|database| sleeve_store::keys_in_slot(shard, database, slot)).sum()
+        })
+    }
+
+    fn is_empty(&self) -> bool {
+        let mut is_empty = true;
+        self.locks.borrow_mut().for_each(|shard| {
+            is_empty &= (0..shard.databases()).all(|database| shard.len(database) == 0);
+        });
+        is_empty
+    }
+
+    fn random(&mut self) -> u64 {
+        self.dice.number()
+    }
+}
+
+/// Returns a time on both clocks of the state machine.
+pub fn time(now: Instant) -> Time {
+    Time { ms: now.monotonic_ms(), unix_ms: u64::try_from(now.wall_ms()).unwrap_or(0) }
+}

@@ -1,0 +1,123 @@
+//! This server as a node of a cluster: the state machine of the node, and the facts by which the workers decide.
+//!
+//! The thread of the bus and the commands of CLUSTER change the state, under its lock, and then show its new view
+//! ([`view_change::show`]) with all shards locked. A worker takes no lock for a request. It reads the mark of the slot
+//! ([`slot_marks`]) before it takes the lock of the shard, and once more behind it. Only if the mark does not say that the slot
+//! is served here, it looks at the view ([`judgement`]). Because marks change only while all shards are locked, no slot leaves
+//! while a request for it runs.
+//!
+//! | file | contents |
+//! | --- | --- |
+//! | `host` | The facts that the state machine asks the server for. |
+//! | `judgement` | Whether this node serves a request. |
+//! | `options` | The options of the state machine. |
+//! | `outbox` | The messages of clients that other nodes have to be sent. |
+//! | `slot_marks` | The service of each slot, as a byte. |
+//! | `view_change` | A new view is shown, and clients are told of slots that have left. |
+
+pub mod host;
+pub(crate) mod judgement;
+pub mod options;
+pub mod outbox;
+pub(crate) mod slot_marks;
+pub mod view_change;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use parking_lot::{Mutex, RwLock};
+use sleeve_cluster::state::{ClusterState, NOBODY, View};
+use sleeve_cluster::{SLOTS, Slot};
+
+use crate::config::{Config, Opt};
+use judgement::WhenDown;
+pub use judgement::is_of_shard;
+use outbox::Outbox;
+use slot_marks::SlotMarks;
+
+/// A function that wakes the thread of the bus.
+type Waker = Box<dyn Fn() + Send + Sync>;
+
+/// This server as a node of a cluster.
+pub struct Cluster {
+    /// The state machine.
+    pub state: Mutex<ClusterState>,
+    /// The service of each slot.
+    pub marks: SlotMarks,
+    /// The messages of clients for other nodes.
+    pub outbox: Outbox,
+    view: RwLock<Arc<View>>,
+    waker: OnceLock<Waker>,
+}
+
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cluster").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+impl Cluster {
+    /// Makes a node of this state. It serves no slot until its view is shown.
+    pub fn new(state: ClusterState) -> Self {
+        let nothing = View {
+            version: 0,
+            owners: vec![NOBODY; usize::from(SLOTS)].into(),
+            nodes: Vec::new(),
+            own_primary: NOBODY,
+            is_replica: false,
+            is_ok: false,
+            migrating: BTreeMap::new(),
+            importing: BTreeMap::new(),
+        };
+        Self {
+            state: Mutex::new(state),
+            marks: SlotMarks::default(),
+            outbox: Outbox::default(),
+            view: RwLock::new(Arc::new(nothing)),
+            waker: OnceLock::new(),
+        }
+    }
+
+    /// Returns the present view.
+    pub fn view(&self) -> Arc<View> {
+        Arc::clone(&self.view.read())
+    }
+
+    /// Replaces the view and the marks. Returns the new view, or None if it is the present one. All shards are locked, or no
+    /// client is served yet; [`view_change::show`] also ends what the change ends.
+    fn replace_view(&self, view: View) -> Option<Arc<View>> {
+        let mut shown = self.view.write();
+        if shown.version == view.version {
+            return None;
+        }
+        *shown = Arc::new(view);
+        self.marks.follow(&shown);
+        Some(Arc::clone(&shown))
+    }
+
+    /// Sets the function that wakes the thread of the bus, which must not block. The first one stays.
+    pub fn set_waker(&self, wake: impl Fn() + Send + Sync + 'static) {
+        _ = self.waker.set(Box::new(wake));
+    }
+
+    /// Wakes the thread of the bus: the state has actions for it, or the outbox has messages.
+    pub fn wake(&self) {
+        if let Some(wake) = self.waker.get() {
+            wake();
+        }
+    }
+}
+
+/// Returns the services that the options allow while the cluster is down.
+pub fn when_down(config: &Config) -> WhenDown {
+    WhenDown {
+        reads: config.flag(Opt::ClusterAllowReadsWhenDown),
+        messages: config.flag(Opt::ClusterAllowPubsubshardWhenDown),
+    }
+}
+
+/// Returns the slot of a key.
+#[inline]
+pub fn slot_of(key: &[u8]) -> Slot {
+    sleeve_wire::slot::of_key(key)
+}

@@ -1,0 +1,58 @@
+//! The service of each slot by this node, as a byte that a worker reads for each request.
+//!
+//! A mark that a worker may act on without a further look leaves its slot only while all shards are locked. So a worker that
+//! finds it behind the lock of its shard can rely on it until it gives the lock back. Any thread may read; one at a time
+//! changes.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use sleeve_cluster::state::View;
+use sleeve_cluster::{SLOTS, Slot};
+
+use super::judgement::is_of_shard;
+
+/// The service of a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Mark {
+    /// This node serves all requests for the slot.
+    Own = 0,
+    /// The primary of this node, a replica, serves the slot. This node may serve reads of clients that sent READONLY.
+    OfPrimary = 1,
+    /// The view has to be asked: the slot is on the move, another node serves it, or the cluster is down.
+    Other = 2,
+}
+
+/// The marks of all slots.
+#[derive(Debug)]
+pub struct SlotMarks(Box<[AtomicU8]>);
+
+impl Default for SlotMarks {
+    fn default() -> Self {
+        Self((0..SLOTS).map(|_| AtomicU8::new(Mark::Other as u8)).collect())
+    }
+}
+
+impl SlotMarks {
+    /// Returns whether the slot has this mark. A number that is no slot has none but `Other`.
+    #[inline]
+    pub fn is(&self, slot: Slot, mark: Mark) -> bool {
+        self.0.get(usize::from(slot)).map_or(Mark::Other as u8, |own| own.load(Ordering::Relaxed)) == mark as u8
+    }
+
+    /// Sets the marks that follow from a view. All shards are locked.
+    pub fn follow(&self, view: &View) {
+        for (slot, mark) in (0..SLOTS).zip(&*self.0) {
+            mark.store(mark_of(view, slot) as u8, Ordering::Relaxed);
+        }
+    }
+}
+
+fn mark_of(view: &View, slot: Slot) -> Mark {
+    let is_on_the_move = view.migrating.contains_key(&slot) || view.importing.contains_key(&slot);
+    match (view.is_ok && is_of_shard(view, slot) && !is_on_the_move, view.is_replica) {
+        (true, false) => Mark::Own,
+        (true, true) => Mark::OfPrimary,
+        (false, _) => Mark::Other,
+    }
+}
