@@ -38,6 +38,9 @@ pub mod slot_table;
 pub mod slots;
 pub mod state;
 
+#[cfg(test)]
+mod simulation;
+
 pub use action::{Action, LinkId};
 pub use host::{Host, Time};
 pub use id::NodeId;

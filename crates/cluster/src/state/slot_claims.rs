@@ -153,9 +153,10 @@ fn take_consequences(state: &mut ClusterState, claimant: NodeId, epoch: u64, los
     }
 }
 
-/// Tells a node which of the slots that it claims, for itself or for its primary, have an owner of a higher epoch. A primary
+/// Tells a node which of the slots that it claims, for itself or for its primary, have an owner of a higher epoch. A replica
+/// learns so the epoch of its primary, and a node that has lost its nodes.conf its own. A primary
 /// that comes back after a failover learns so that it has been replaced, even if it cannot reach its successor.
-pub(crate) fn correct(state: &mut ClusterState, node: NodeId, speaks_for: NodeId, epoch: u64, claimed: &SlotSet) {
+pub(crate) fn correct(state: &mut ClusterState, node: NodeId, epoch: u64, claimed: &SlotSet) {
     let mut owners = BTreeSet::new();
     let mut last = None;
     for slot in claimed.iter() {
@@ -165,7 +166,7 @@ pub(crate) fn correct(state: &mut ClusterState, node: NodeId, speaks_for: NodeId
         }
         last = owner;
         let is_newer = |owner: &NodeId| state.nodes.get(owner).is_some_and(|node| node.config_epoch > epoch);
-        if let Some(owner) = owner.filter(|owner| *owner != speaks_for && is_newer(owner)) {
+        if let Some(owner) = owner.filter(is_newer) {
             owners.insert(owner);
         }
     }
@@ -192,9 +193,15 @@ pub(crate) fn updated(
     now: Time,
     host: &mut dyn Host,
 ) {
-    let Some(node) = state.nodes.get_mut(&owner).filter(|node| node.id != state.me && node.config_epoch < epoch) else {
+    let Some(node) = state.nodes.get_mut(&owner).filter(|node| node.config_epoch < epoch) else { return };
+    if owner == state.me {
+        // This node had that epoch and has lost it. In a new one its claims count again.
+        state.epochs.current = state.epochs.current.max(epoch);
+        if state.myself().is_voter() {
+            state.bump_epoch();
+        }
         return;
-    };
+    }
     node.config_epoch = epoch;
     state.config_changed(Save::Synced);
     members::make_primary(state, owner);

@@ -92,8 +92,7 @@ fn teach(
 ) {
     match reason {
         Refusal::OldSlots => {
-            let speaks_for = request.primary.unwrap_or(candidate);
-            slot_claims::correct(state, candidate, speaks_for, request.config_epoch, &request.slots);
+            slot_claims::correct(state, candidate, request.config_epoch, &request.slots);
         }
         Refusal::OldEpoch => {
             let links = state.nodes.get(&candidate).map(|node| node.links.clone()).unwrap_or_default();

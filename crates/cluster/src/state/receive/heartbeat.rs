@@ -22,7 +22,7 @@ pub(super) struct Arrival<'a> {
 
 /// Takes a heartbeat.
 pub(super) fn take(state: &mut ClusterState, arrival: Arrival<'_>, body: Heartbeat, now: Time, host: &mut dyn Host) {
-    let Arrival { link, header, sender } = arrival;
+    let Arrival { link, sender, .. } = arrival;
     if body.kind != HeartbeatKind::Pong {
         learn_own_address(state, link, body.kind, now, host);
         if body.kind == HeartbeatKind::Meet {
@@ -43,7 +43,6 @@ pub(super) fn take(state: &mut ClusterState, arrival: Arrival<'_>, body: Heartbe
     take_known(state, Arrival { sender: Some(sender), ..arrival }, sender, body.kind, now, host);
     gossip::take(state, sender, &body.gossip, now);
     extensions::take(state, sender, &body.extensions, now);
-    let _ = header;
 }
 
 /// Takes the facts of a heartbeat of a known sender.
@@ -76,12 +75,14 @@ fn take_known(
     resolve_collision(state, sender, header);
 }
 
-/// Takes over the address at which a MEET reached this node, unless one is announced. A PING does for a node without any.
+/// Takes over the address at which a MEET reached this node, unless one is announced. A PING does if no other node reaches
+/// this one at its old address: then it has moved.
 fn learn_own_address(state: &mut ClusterState, link: LinkId, kind: HeartbeatKind, now: Time, host: &mut dyn Host) {
     let ip = state.links.get(link).map(|link| link.local_ip.clone()).unwrap_or_default();
     let old = &state.myself().address.ip;
-    let may_learn = kind == HeartbeatKind::Meet || old.is_empty();
-    if !state.options.address.ip.is_empty() || !may_learn || ip.is_empty() || ip == *old {
+    let is_reached = || state.links.iter().any(|(_, link)| link.local_ip == *old);
+    let may_learn = kind == HeartbeatKind::Meet || old.is_empty() || !is_reached();
+    if !state.options.address.ip.is_empty() || ip.is_empty() || ip == *old || !may_learn {
         return;
     }
     state.log(LogLevel::Notice, format!("IP address for this node updated to {ip}"));
@@ -203,16 +204,15 @@ fn take_role(state: &mut ClusterState, sender: NodeId, header: &Header, host: &m
 fn take_slots(state: &mut ClusterState, sender: NodeId, header: &Header, host: &mut dyn Host) {
     let Some(node) = state.nodes.get(&sender) else { return };
     if header.primary.is_none() {
-        let is_current = node.slots == header.slots && !has_moves(state);
+        let is_current = node.slots == header.slots && node.config_epoch == header.config_epoch && !has_moves(state);
         if is_current || !node.is_primary() {
             return;
         }
         slot_claims::apply(state, sender, header.config_epoch, &header.slots, host);
-        slot_claims::correct(state, sender, sender, header.config_epoch, &header.slots);
+        slot_claims::correct(state, sender, header.config_epoch, &header.slots);
     } else if let Some(primary) = state.primary_of(sender).and_then(|id| state.node(id)) {
         if primary.slots != header.slots {
-            let primary = primary.id;
-            slot_claims::correct(state, sender, primary, header.config_epoch, &header.slots);
+            slot_claims::correct(state, sender, header.config_epoch, &header.slots);
         }
     }
 }

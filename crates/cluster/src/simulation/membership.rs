@@ -1,0 +1,137 @@
+//! Nodes meet, and are forgotten.
+
+use crate::node::NodeFlags;
+use crate::packet::{Body, Extension, Heartbeat, HeartbeatKind, Packet};
+use crate::simulation::World;
+use crate::state::forgotten::Forgotten;
+use crate::state::members;
+
+#[test]
+fn nodes_that_meet_one_node_come_to_know_each_other() {
+    let mut world = World::new(6, 1);
+    for place in 1..6 {
+        world.meet(0, place);
+    }
+    let ms = world.run_until("all know all", 5_000, |world| {
+        world.states().all(|state| state.nodes.len() == 6 && state.nodes.values().all(|node| !node.is_in_handshake()))
+    });
+    assert!(ms <= 5_000, "{ms} ms");
+    let ips: Vec<String> = (0..6).map(|place| world.state(place).myself().address.ip.clone()).collect();
+    assert_eq!(ips[1], "10.0.0.2", "a node learns its address from the MEET");
+}
+
+#[test]
+fn a_handshake_with_a_silent_address_ends() {
+    let mut world = World::new(2, 2);
+    world.crash(1);
+    world.meet(0, 1);
+    assert_eq!(world.state(0).nodes.len(), 2);
+    world.run(3_000);
+    assert_eq!(world.state(0).nodes.len(), 1);
+}
+
+#[test]
+fn a_node_that_meets_itself_changes_nothing() {
+    let mut world = World::new(1, 3);
+    world.meet(0, 0);
+    world.run(3_000);
+    assert_eq!(world.state(0).nodes.len(), 1);
+    assert_eq!(world.state(0).links.iter().count(), 0);
+}
+
+#[test]
+fn a_stranger_without_a_meet_changes_nothing() {
+    let mut world = World::cluster(3, 0, 4);
+    let mut stranger = World::cluster(2, 0, 5);
+    let nodes = world.state(0).nodes.clone();
+    let link = world.servers[0].accept_number();
+    let slots = world.state(0).slots.clone();
+    world.command(0, |state, _, _| state.accept(link, "10.9.9.9".into(), "10.0.0.1".into()));
+    let gossip = vec![crate::packet::Gossip {
+        node: world.id(1),
+        ping_sent_s: 0,
+        pong_s: 0,
+        ip: "10.9.9.9".into(),
+        port: 1,
+        bus_port: 2,
+        flags: NodeFlags::FAIL.with(NodeFlags::PRIMARY),
+        other_port: 0,
+    }];
+    let extensions = vec![Extension::Forgotten { node: world.id(2), ttl_s: 60 }];
+    let me = stranger.state(0).myself().clone();
+    let header = crate::packet::Header {
+        sender: me.id,
+        flags: me.flags,
+        current_epoch: u64::MAX,
+        config_epoch: u64::MAX,
+        offset: 0,
+        slots: me.slots.clone(),
+        primary: None,
+        ip: String::new(),
+        port: 1,
+        other_port: 0,
+        bus_port: 2,
+        is_cluster_ok: true,
+        is_paused: false,
+        is_forced: true,
+        reads_extensions: true,
+    };
+    let update = Body::Update { node: world.id(1), config_epoch: u64::MAX, slots: me.slots.clone() };
+    let heartbeat = Body::Heartbeat(Heartbeat { kind: HeartbeatKind::Ping, gossip, extensions });
+    for body in [heartbeat, update, Body::Fail(world.id(1)), Body::VoteRequest, Body::Vote, Body::ManualFailover] {
+        let packet = Packet::Full { header: Box::new(header.clone()), body };
+        world.command(0, |state, now, host| state.receive_packet(link, packet, now, host));
+    }
+    let flags = |nodes: &std::collections::BTreeMap<crate::NodeId, crate::Node>| {
+        nodes.values().map(|node| (node.id, node.flags, node.address.clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(flags(&nodes), flags(&world.state(0).nodes));
+    assert_eq!(slots, world.state(0).slots);
+    assert!(world.state(0).epochs.current < 10);
+    stranger.run(10);
+}
+
+#[test]
+fn forgetting_a_node_spreads_by_the_extension() {
+    let mut world = World::cluster(3, 1, 6);
+    let gone = world.id(3);
+    world.command(0, |state, now, _| {
+        members::remove(state, gone);
+        state.forgotten.add(gone, now, Forgotten::BAN_MS);
+    });
+    world.crash(3);
+    world.run_until("all have forgotten the node", 5_000, |world| {
+        world.states().all(|state| !state.nodes.contains_key(&gone))
+    });
+    world.run(70_000);
+    assert!(world.states().all(|state| state.nodes.len() == 3));
+}
+
+#[test]
+fn a_request_to_forget_its_own_sender_is_not_followed() {
+    let mut world = World::cluster(3, 0, 7);
+    let (zero, one) = (world.id(0), world.id(1));
+    world.command(1, |state, now, _| state.forgotten.add(one, now, 60_000));
+    world.run(5_000);
+    assert!(world.state(0).nodes.contains_key(&one) || world.state(0).id() != zero);
+    world.command(1, |state, now, _| state.forgotten.add(zero, now, 60_000));
+    world.run(5_000);
+    assert!(world.state(0).nodes.contains_key(&zero));
+}
+
+#[test]
+fn a_node_that_knows_a_peer_that_forgot_it_is_met_again() {
+    let mut world = World::cluster(3, 0, 8);
+    let two = world.id(2);
+    world.command(0, |state, _, _| members::remove(state, two));
+    world.run_until("the node is back", 20_000, |world| world.state(0).nodes.contains_key(&two));
+}
+
+#[test]
+fn idle_nodes_send_few_packets() {
+    let mut world = World::cluster(3, 3, 9);
+    let before = world.sent;
+    world.run(60_000);
+    let per_node_second = (world.sent - before) / 60 / 6;
+    assert!(per_node_second <= 15, "{per_node_second} packets a second");
+}
