@@ -55,7 +55,7 @@ impl SlotSet {
 
     /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
-        self.0.iter().all(|byte| *byte == 0)
+        *self.0 == [0; Self::BYTES]
     }
 
     /// Adds the slots from `first` to `last`, both included. Numbers that are no slots are not added.

@@ -371,7 +371,7 @@ impl World {
         let agrees = |state: &ClusterState| {
             let is_reached = |id: &NodeId| state.nodes.get(id).is_some_and(|node| !node.has_failed());
             state.health.is_ok
-                && (0..SLOTS).all(|slot| state.slots.owner(slot) == first.slots.owner(slot))
+                && first.nodes.values().all(|node| state.node(node.id).is_some_and(|other| other.slots == node.slots))
                 && self.states().all(|other| is_reached(&other.id()))
         };
         let owns = |state: &ClusterState| {
