@@ -393,35 +393,34 @@ pub fn run(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Command::WaitAof => server::replication::wait_aof(cx, request),
         Command::ReadOnly => server::cluster::read_only(cx, true),
         Command::ReadWrite => server::cluster::read_only(cx, false),
-        Command::Asking
-        | Command::ClusterAddSlots
-        | Command::ClusterAddSlotsRange
-        | Command::ClusterBumpEpoch
-        | Command::ClusterCountFailureReports
-        | Command::ClusterCountKeysInSlot
-        | Command::ClusterDelSlots
-        | Command::ClusterDelSlotsRange
-        | Command::ClusterFailover
-        | Command::ClusterFlushSlots
-        | Command::ClusterForget
-        | Command::ClusterGetKeysInSlot
-        | Command::ClusterHelp
-        | Command::ClusterInfo
-        | Command::ClusterKeySlot
-        | Command::ClusterLinks
-        | Command::ClusterMeet
-        | Command::ClusterMyId
-        | Command::ClusterMyShardId
-        | Command::ClusterNodes
-        | Command::ClusterReplicas
-        | Command::ClusterReplicate
-        | Command::ClusterReset
-        | Command::ClusterSaveConfig
-        | Command::ClusterSetConfigEpoch
-        | Command::ClusterSetSlot
-        | Command::ClusterShards
-        | Command::ClusterSlaves
-        | Command::ClusterSlots => server::cluster::disabled(),
+        Command::Asking => server::cluster::asking(cx),
+        Command::ClusterAddSlots => server::cluster::change::slots(cx, request, true),
+        Command::ClusterAddSlotsRange => server::cluster::change::slot_ranges(cx, request, true),
+        Command::ClusterBumpEpoch => server::cluster::change::bump_epoch(cx),
+        Command::ClusterCountFailureReports => server::cluster::change::count_failure_reports(cx, request),
+        Command::ClusterCountKeysInSlot => server::cluster::keys::count_keys_in_slot(cx, request),
+        Command::ClusterDelSlots => server::cluster::change::slots(cx, request, false),
+        Command::ClusterDelSlotsRange => server::cluster::change::slot_ranges(cx, request, false),
+        Command::ClusterFailover => server::cluster::change::failover(cx, request),
+        Command::ClusterFlushSlots => server::cluster::change::flush_slots(cx),
+        Command::ClusterForget => server::cluster::change::forget(cx, request),
+        Command::ClusterGetKeysInSlot => server::cluster::keys::get_keys_in_slot(cx, request),
+        Command::ClusterHelp => server::cluster::help(cx),
+        Command::ClusterInfo => server::cluster::show::info(cx),
+        Command::ClusterKeySlot => server::cluster::keys::key_slot(cx, request),
+        Command::ClusterLinks => server::cluster::show::links(cx),
+        Command::ClusterMeet => server::cluster::change::meet(cx, request),
+        Command::ClusterMyId => server::cluster::show::my_id(cx),
+        Command::ClusterMyShardId => server::cluster::show::my_shard_id(cx),
+        Command::ClusterNodes => server::cluster::show::nodes(cx),
+        Command::ClusterReplicas | Command::ClusterSlaves => server::cluster::show::replicas(cx, request),
+        Command::ClusterReplicate => server::cluster::change::replicate(cx, request),
+        Command::ClusterReset => server::cluster::change::reset(cx, request),
+        Command::ClusterSaveConfig => server::cluster::change::save_config(cx),
+        Command::ClusterSetConfigEpoch => server::cluster::change::set_config_epoch(cx, request),
+        Command::ClusterSetSlot => server::cluster::change::set_slot(cx, request),
+        Command::ClusterShards => server::cluster::show::shards(cx),
+        Command::ClusterSlots => server::cluster::show::slots(cx),
         Command::Auth => connection::auth(cx, request),
         Command::Echo => connection::echo(cx, request),
         Command::Hello => connection::hello(cx, request),

@@ -19,18 +19,21 @@ Cluster "cluster", Cluster, arity -2, since "3.0.0"
 
 ClusterAddSlots "cluster|addslots" of Cluster, Cluster, arity -3, since "3.0.0"
     [ADMIN STALE NO_ASYNC_LOADING] []
+    reach All
     summary "Gives this node slots."
     complexity "O(N) where N is the total number of hash slot arguments"
     grammar "slot:integer...";
 
 ClusterAddSlotsRange "cluster|addslotsrange" of Cluster, Cluster, arity -4, since "7.0.0"
     [ADMIN STALE NO_ASYNC_LOADING] []
+    reach All
     summary "Gives this node ranges of slots."
     complexity "O(N) where N is the total number of the slots between the start slot and end slot arguments."
     grammar "start-slot_end-slot=<start-slot:integer end-slot:integer>...";
 
 ClusterBumpEpoch "cluster|bumpepoch" of Cluster, Cluster, arity 2, since "3.0.0"
     [ADMIN STALE NO_ASYNC_LOADING] []
+    reach All
     tips "nondeterministic_output"
     summary "Raises the epoch of the configuration."
     complexity "O(1)"
@@ -38,6 +41,7 @@ ClusterBumpEpoch "cluster|bumpepoch" of Cluster, Cluster, arity 2, since "3.0.0"
 
 ClusterCountFailureReports "cluster|count-failure-reports" of Cluster, Cluster, arity 3, since "3.0.0"
     [ADMIN STALE] []
+    reach All
     tips "nondeterministic_output"
     summary "Counts the nodes that say of a node that it has failed."
     complexity "O(N) where N is the number of failure reports"
@@ -45,42 +49,49 @@ ClusterCountFailureReports "cluster|count-failure-reports" of Cluster, Cluster, 
 
 ClusterCountKeysInSlot "cluster|countkeysinslot" of Cluster, Cluster, arity 3, since "3.0.0"
     [STALE] []
+    reach Each
     summary "Counts the keys of this node in a slot."
     complexity "O(1)"
     grammar "slot:integer";
 
 ClusterDelSlots "cluster|delslots" of Cluster, Cluster, arity -3, since "3.0.0"
     [ADMIN STALE NO_ASYNC_LOADING] []
+    reach All
     summary "Takes slots from this node."
     complexity "O(N) where N is the total number of hash slot arguments"
     grammar "slot:integer...";
 
 ClusterDelSlotsRange "cluster|delslotsrange" of Cluster, Cluster, arity -4, since "7.0.0"
     [ADMIN STALE NO_ASYNC_LOADING] []
+    reach All
     summary "Takes ranges of slots from this node."
     complexity "O(N) where N is the total number of the slots between the start slot and end slot arguments."
     grammar "start-slot_end-slot=<start-slot:integer end-slot:integer>...";
 
 ClusterFailover "cluster|failover" of Cluster, Cluster, arity -2, since "3.0.0"
     [ADMIN STALE NO_ASYNC_LOADING] []
+    reach All
     summary "Has a replica take the place of its primary."
     complexity "O(1)"
     grammar "[options=<FORCE|TAKEOVER>]";
 
 ClusterFlushSlots "cluster|flushslots" of Cluster, Cluster, arity 2, since "3.0.0"
     [ADMIN STALE NO_ASYNC_LOADING] []
+    reach All
     summary "Takes all slots from this node."
     complexity "O(1)"
     grammar "";
 
 ClusterForget "cluster|forget" of Cluster, Cluster, arity 3, since "3.0.0"
     [ADMIN STALE NO_ASYNC_LOADING] []
+    reach All
     summary "Has this node forget another."
     complexity "O(1)"
     grammar "node-id";
 
 ClusterGetKeysInSlot "cluster|getkeysinslot" of Cluster, Cluster, arity 4, since "3.0.0"
     [STALE] []
+    reach Each
     tips "nondeterministic_output"
     summary "Lists keys of this node in a slot."
     complexity "O(log(N)) where N is the number of requested keys"
@@ -114,6 +125,7 @@ ClusterLinks "cluster|links" of Cluster, Cluster, arity 2, since "7.0.0"
 
 ClusterMeet "cluster|meet" of Cluster, Cluster, arity -4, since "3.0.0"
     [ADMIN STALE NO_ASYNC_LOADING] []
+    reach All
     summary "Introduces this node to another."
     complexity "O(1)"
     grammar "ip port:integer [cluster_bus_port:integer@4.0.0]";
@@ -147,30 +159,35 @@ ClusterReplicas "cluster|replicas" of Cluster, Cluster, arity 3, since "5.0.0"
 
 ClusterReplicate "cluster|replicate" of Cluster, Cluster, arity 3, since "3.0.0"
     [ADMIN STALE NO_ASYNC_LOADING] []
+    reach All
     summary "Makes this node the replica of another."
     complexity "O(1)"
     grammar "node-id";
 
 ClusterReset "cluster|reset" of Cluster, Cluster, arity -2, since "3.0.0"
     [ADMIN NOSCRIPT STALE] []
+    reach All
     summary "Has this node forget the cluster."
     complexity "O(N) where N is the number of known nodes. The command may execute a FLUSHALL as a side effect."
     grammar "[hard_soft=<HARD|SOFT>]";
 
 ClusterSaveConfig "cluster|saveconfig" of Cluster, Cluster, arity 2, since "3.0.0"
     [ADMIN STALE NO_ASYNC_LOADING] []
+    reach All
     summary "Writes the configuration of the cluster to disk."
     complexity "O(1)"
     grammar "";
 
 ClusterSetConfigEpoch "cluster|set-config-epoch" of Cluster, Cluster, arity 3, since "3.0.0"
     [ADMIN STALE NO_ASYNC_LOADING] []
+    reach All
     summary "Sets the epoch of the configuration in a new node."
     complexity "O(1)"
     grammar "config-epoch:integer";
 
 ClusterSetSlot "cluster|setslot" of Cluster, Cluster, arity -4, since "3.0.0"
     [ADMIN STALE NO_ASYNC_LOADING] []
+    reach All
     summary "Says whose a slot is, or whither it moves."
     complexity "O(1)"
     grammar "slot:integer subcommand=<IMPORTING node-id|MIGRATING node-id|NODE node-id|STABLE>";

@@ -200,6 +200,7 @@ pub fn reset(cx: &mut Cx<'_>) -> Outcome {
     state.replies = Replies::On;
     state.no_touch = false;
     state.client.settings.reads_replicas.store(false, Ordering::Relaxed);
+    state.client.settings.is_asking.store(false, Ordering::Relaxed);
     state.client.settings.no_evict.store(false, Ordering::Relaxed);
     state.client.settings.no_touch.store(false, Ordering::Relaxed);
     state.client.names.lock().client.clear();

@@ -10,6 +10,7 @@
 //! | --- | --- |
 //! | `host` | The facts that the state machine asks the server for. |
 //! | `judgement` | Whether this node serves a request. |
+//! | `link_gauges` | The queues of the links of the bus. |
 //! | `options` | The options of the state machine. |
 //! | `outbox` | The messages of clients that other nodes have to be sent. |
 //! | `slot_marks` | The service of each slot, as a byte. |
@@ -17,6 +18,7 @@
 
 pub mod host;
 pub(crate) mod judgement;
+pub mod link_gauges;
 pub mod options;
 pub mod outbox;
 pub(crate) mod slot_marks;
@@ -32,6 +34,7 @@ use sleeve_cluster::{SLOTS, Slot};
 use crate::config::{Config, Opt};
 use judgement::WhenDown;
 pub use judgement::is_of_shard;
+use link_gauges::LinkGauges;
 use outbox::Outbox;
 use slot_marks::SlotMarks;
 
@@ -46,6 +49,8 @@ pub struct Cluster {
     pub marks: SlotMarks,
     /// The messages of clients for other nodes.
     pub outbox: Outbox,
+    /// The queues of the links of the bus.
+    pub gauges: LinkGauges,
     view: RwLock<Arc<View>>,
     waker: OnceLock<Waker>,
 }
@@ -73,6 +78,7 @@ impl Cluster {
             state: Mutex::new(state),
             marks: SlotMarks::default(),
             outbox: Outbox::default(),
+            gauges: LinkGauges::default(),
             view: RwLock::new(Arc::new(nothing)),
             waker: OnceLock::new(),
         }
@@ -87,7 +93,8 @@ impl Cluster {
     /// client is served yet; [`view_change::show`] also ends what the change ends.
     fn replace_view(&self, view: View) -> Option<Arc<View>> {
         let mut shown = self.view.write();
-        if shown.version == view.version {
+        // Two threads may show in another order than they looked at the state.
+        if shown.version >= view.version {
             return None;
         }
         *shown = Arc::new(view);

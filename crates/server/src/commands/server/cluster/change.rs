@@ -1,0 +1,169 @@
+//! The subcommands that change the cluster.
+//!
+//! They run with all shards locked, so that the workers see the change before the client sees the reply. The thread of the
+//! bus carries out the actions behind it: packets, nodes.conf, a new role.
+
+use sleeve_cluster::Slot;
+use sleeve_cluster::admin::{self, Operation, Refusal, SlotMove};
+use sleeve_cluster::state::manual_failover::FailoverKind;
+use sleeve_wire::number;
+
+use super::{enabled, too_many};
+use crate::context::Cx;
+use crate::engine::cluster::host::{ServerHost, time};
+use crate::engine::cluster::view_change;
+use crate::request::Request;
+use crate::request::error::{Error, Outcome};
+
+/// Runs a command of an operator, and shows its effect to the workers.
+///
+/// # Errors
+/// The server is no node of a cluster, or the command refuses.
+fn operate<T>(cx: &mut Cx<'_>, command: impl FnOnce(&mut Operation<'_>) -> Result<T, Refusal>) -> Result<T, Error> {
+    let cluster = enabled(cx.engine)?;
+    let (outcome, view) = {
+        let mut state = cluster.state.lock();
+        let mut host = ServerHost::new(cx.engine, &mut cx.locks, cx.dice, cx.now);
+        let before = state.version();
+        let outcome = admin::operate(&mut state, time(cx.now), &mut host, command);
+        let view = (state.version() != before).then(|| state.view());
+        (outcome, view)
+    };
+    if let Some(view) = view {
+        view_change::show(cx.engine, view);
+    }
+    cluster.wake();
+    outcome.map_err(|refusal| Error::naming("ERR {}", &[refusal.text()]))
+}
+
+/// Runs a command that replies with OK.
+fn operate_ok(cx: &mut Cx<'_>, command: impl FnOnce(&mut Operation<'_>) -> Result<(), Refusal>) -> Outcome {
+    operate(cx, command)?;
+    cx.reply().ok();
+    Ok(())
+}
+
+/// CLUSTER MEET ip port \[bus-port\]
+pub fn meet(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    enabled(cx.engine)?;
+    if request.len() > 5 {
+        return Err(too_many(request));
+    }
+    let bus_port = (request.len() == 5).then(|| request.arg(4));
+    operate_ok(cx, |operation| admin::meet(operation, request.arg(2), request.arg(3), bus_port))
+}
+
+/// CLUSTER FORGET node-id
+pub fn forget(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    operate_ok(cx, |operation| admin::forget(operation, request.arg(2)))
+}
+
+/// CLUSTER ADDSLOTS and DELSLOTS slot \[slot ...\]
+pub fn slots(cx: &mut Cx<'_>, request: Request<'_>, adds: bool) -> Outcome {
+    enabled(cx.engine)?;
+    // All slots are read before the first is checked.
+    let slots: Result<Vec<Slot>, Refusal> = request.args.from(2).iter().map(admin::slot_of).collect();
+    let slots = slots.map_err(|refusal| Error::naming("ERR {}", &[refusal.text()]))?;
+    let ranges = slots.into_iter().map(|slot| Ok((slot, slot)));
+    operate_ok(cx, |operation| match adds {
+        true => admin::add_slots(operation, ranges),
+        false => admin::delete_slots(operation, ranges),
+    })
+}
+
+/// CLUSTER ADDSLOTSRANGE and DELSLOTSRANGE first last \[first last ...\]
+pub fn slot_ranges(cx: &mut Cx<'_>, request: Request<'_>, adds: bool) -> Outcome {
+    enabled(cx.engine)?;
+    if !request.len().is_multiple_of(2) {
+        return Err(Error::arity(request.row.name));
+    }
+    let range = |at: usize| Ok((admin::slot_of(request.arg(at))?, admin::slot_of(request.arg(at + 1))?));
+    let ranges = (2..request.len()).step_by(2).map(range);
+    operate_ok(cx, |operation| match adds {
+        true => admin::add_slots(operation, ranges),
+        false => admin::delete_slots(operation, ranges),
+    })
+}
+
+/// CLUSTER FLUSHSLOTS
+pub fn flush_slots(cx: &mut Cx<'_>) -> Outcome {
+    operate_ok(cx, admin::flush_slots)
+}
+
+/// CLUSTER SETSLOT slot IMPORTING node-id | MIGRATING node-id | NODE node-id | STABLE
+pub fn set_slot(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let node = if request.len() == 5 { request.arg(4) } else { b"" };
+    let to = match (request.arg(3).to_ascii_lowercase().as_slice(), request.len()) {
+        (b"migrating", 5) => Some(SlotMove::Migrating(node)),
+        (b"importing", 5) => Some(SlotMove::Importing(node)),
+        (b"node", 5) => Some(SlotMove::Node(node)),
+        (b"stable", 4) => Some(SlotMove::Stable),
+        _ => None,
+    };
+    operate_ok(cx, |operation| admin::set_slot(operation, request.arg(2), to))
+}
+
+/// CLUSTER REPLICATE node-id
+pub fn replicate(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    operate_ok(cx, |operation| admin::replicate(operation, request.arg(2)))
+}
+
+/// CLUSTER FAILOVER \[FORCE | TAKEOVER\]
+pub fn failover(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    enabled(cx.engine)?;
+    let kind = match option(request)? {
+        None => FailoverKind::Agreed,
+        Some(word) if word.eq_ignore_ascii_case(b"force") => FailoverKind::Forced,
+        Some(word) if word.eq_ignore_ascii_case(b"takeover") => FailoverKind::Takeover,
+        Some(_) => return Err(Error::SYNTAX),
+    };
+    operate_ok(cx, |operation| admin::failover(operation, kind))
+}
+
+/// CLUSTER RESET \[HARD | SOFT\]
+pub fn reset(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    enabled(cx.engine)?;
+    let is_hard = match option(request)? {
+        None => false,
+        Some(word) if word.eq_ignore_ascii_case(b"soft") => false,
+        Some(word) if word.eq_ignore_ascii_case(b"hard") => true,
+        Some(_) => return Err(Error::SYNTAX),
+    };
+    operate_ok(cx, |operation| admin::reset(operation, is_hard))
+}
+
+/// Returns the one option of a subcommand.
+fn option(request: Request<'_>) -> Result<Option<&[u8]>, Error> {
+    match request.len() {
+        ..=2 => Ok(None),
+        3 => Ok(Some(request.arg(2))),
+        _ => Err(too_many(request)),
+    }
+}
+
+/// CLUSTER BUMPEPOCH
+pub fn bump_epoch(cx: &mut Cx<'_>) -> Outcome {
+    let (is_new, epoch) = operate(cx, admin::bump_epoch)?;
+    let word = if is_new { "BUMPED" } else { "STILL" };
+    cx.reply().simple(&format!("{word} {epoch}"));
+    Ok(())
+}
+
+/// CLUSTER SET-CONFIG-EPOCH config-epoch
+pub fn set_config_epoch(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    enabled(cx.engine)?;
+    let epoch = number::parse_i64(request.arg(2)).ok_or(Error::NOT_INTEGER)?;
+    operate_ok(cx, |operation| admin::set_config_epoch(operation, epoch))
+}
+
+/// CLUSTER SAVECONFIG
+pub fn save_config(cx: &mut Cx<'_>) -> Outcome {
+    operate_ok(cx, admin::save_config)
+}
+
+/// CLUSTER COUNT-FAILURE-REPORTS node-id
+pub fn count_failure_reports(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let count = operate(cx, |operation| admin::count_failure_reports(operation, request.arg(2)))?;
+    cx.reply().integer(count as i64);
+    Ok(())
+}
