@@ -5,12 +5,14 @@
 //! addresses and numbers come as the client wrote them, because refusals repeat them. The caller runs a command by
 //! [`operate`], and then takes the actions of the state. Any thread that holds the state may call it.
 
+mod faults;
 mod refusal;
 mod roles;
 mod slots;
 #[cfg(test)]
 mod tests;
 
+pub use faults::{drop_packets, kill_links};
 pub use refusal::Refusal;
 pub use roles::{
     bump_epoch, count_failure_reports, failover, forget, meet, replicate, reset, save_config, set_config_epoch,

@@ -380,3 +380,21 @@ fn the_text_of_info_has_the_fields_of_redis() {
         total_cluster_links_buffer_limit_exceeded:3\r\n";
     assert_eq!(report::info(&state, 3), expected);
 }
+
+#[test]
+fn links_are_reported_and_closed_by_direction() {
+    let (mut state, mut host) = (cluster(), TestHost::default());
+    state.nodes.get_mut(&id(2)).expect("node 2").links.is_connected = false;
+    state.tick(NOW, &mut host);
+    let opened = report::links(&state);
+    assert_eq!(opened.iter().map(|link| link.node).collect::<Vec<_>>(), [id(2), id(3), id(4)]);
+    assert!(opened.iter().all(|link| link.direction.word() == "to" && link.opened_unix_ms == NOW.unix_ms));
+    let mut kill = |outgoing, incoming, name: &[u8]| {
+        run(&mut state, &mut host, |operation| kill_links(operation, outgoing, incoming, name))
+    };
+    assert_eq!(kill(true, true, b"x"), Err("Unknown node x".to_owned()));
+    assert_eq!(kill(false, true, &name(2)), Ok(()));
+    assert_eq!(kill(true, false, &name(3)), Ok(()));
+    let left = report::links(&state);
+    assert_eq!(left.iter().map(|link| link.node).collect::<Vec<_>>(), [id(2), id(4)]);
+}

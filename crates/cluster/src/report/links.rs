@@ -1,7 +1,6 @@
 //! CLUSTER LINKS: the links to and from other nodes.
 
 use crate::action::LinkId;
-use crate::host::Time;
 use crate::id::NodeId;
 use crate::state::ClusterState;
 use crate::state::links::Link;
@@ -39,11 +38,10 @@ pub struct LinkReport {
 }
 
 /// Returns the links to and from known nodes, those of one node together.
-pub fn links(state: &ClusterState, now: Time) -> Vec<LinkReport> {
+pub fn links(state: &ClusterState) -> Vec<LinkReport> {
     let report = |(number, link): (LinkId, &Link)| {
-        let age_ms = now.ms.saturating_sub(link.opened_ms);
         let direction = if link.is_outgoing { LinkDirection::To } else { LinkDirection::From };
-        let opened_unix_ms = now.unix_ms.saturating_sub(age_ms);
+        let opened_unix_ms = link.opened_unix_ms;
         link.node.map(|node| LinkReport { direction, node, link: number, opened_unix_ms })
     };
     let mut links: Vec<LinkReport> = state.links.iter().filter_map(report).collect();

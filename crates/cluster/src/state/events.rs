@@ -45,7 +45,7 @@ impl ClusterState {
 
     /// Takes a packet that has been decoded.
     pub fn receive_packet(&mut self, link: LinkId, packet: Packet, now: Time, host: &mut dyn Host) {
-        if self.links.get(link).is_none() {
+        if self.links.get(link).is_none() || self.traffic.loses(&packet) {
             return;
         }
         self.begin(now, host);
@@ -55,7 +55,9 @@ impl ClusterState {
 
     /// Takes a link that another node has opened, with the IP addresses of the other end and of this end.
     pub fn accept(&mut self, link: LinkId, peer_ip: String, local_ip: String) {
-        self.links.add(link, Link { node: None, is_outgoing: false, peer_ip, local_ip, opened_ms: self.clock.now.ms });
+        let now = self.clock.now;
+        let (opened_ms, opened_unix_ms) = (now.ms, now.unix_ms);
+        self.links.add(link, Link { node: None, is_outgoing: false, peer_ip, local_ip, opened_ms, opened_unix_ms });
     }
 
     /// Notes that a link that this node opens is up, and sends the first packet over it.

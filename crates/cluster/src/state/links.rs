@@ -18,6 +18,8 @@ pub struct Link {
     pub local_ip: String,
     /// When the link was opened or accepted, in milliseconds.
     pub opened_ms: u64,
+    /// When the link was opened or accepted, on the clock of [`crate::Time::unix_ms`].
+    pub opened_unix_ms: u64,
 }
 
 /// The links by their numbers.

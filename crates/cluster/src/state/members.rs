@@ -234,8 +234,14 @@ pub(crate) fn connect(state: &mut ClusterState, id: NodeId, now: Time) {
         node.contact.ping_sent_ms = now.ms.max(1);
     }
     let (ip, port) = (node.address.ip.clone(), node.address.bus_port);
-    let link =
-        Link { node: Some(id), is_outgoing: true, peer_ip: ip.clone(), local_ip: String::new(), opened_ms: now.ms };
+    let link = Link {
+        node: Some(id),
+        is_outgoing: true,
+        peer_ip: ip.clone(),
+        local_ip: String::new(),
+        opened_ms: now.ms,
+        opened_unix_ms: now.unix_ms,
+    };
     state.links.add(number, link);
     state.actions.push(Action::Connect { link: number, ip, port });
 }

@@ -7,6 +7,8 @@ use crate::packet::{Packet, PacketType};
 pub struct Traffic {
     sent: [u64; PacketType::ALL.len()],
     received: [u64; PacketType::ALL.len()],
+    /// The type of packets that a test has this node lose.
+    lost: Option<PacketType>,
 }
 
 impl Traffic {
@@ -14,6 +16,16 @@ impl Traffic {
     pub fn counts(&self) -> impl Iterator<Item = (PacketType, u64, u64)> + '_ {
         let counts = self.sent.iter().zip(&self.received);
         PacketType::ALL.into_iter().zip(counts).map(|(kind, (sent, received))| (kind, *sent, *received))
+    }
+
+    /// Loses all packets of a type that arrive from now on, or none.
+    pub(crate) fn lose(&mut self, lost: Option<PacketType>) {
+        self.lost = lost;
+    }
+
+    /// Returns whether a packet is lost.
+    pub(crate) fn loses(&self, packet: &Packet) -> bool {
+        self.lost.is_some() && packet.kind() == self.lost
     }
 
     /// Counts a packet that is sent.

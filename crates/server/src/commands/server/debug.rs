@@ -9,6 +9,7 @@ use std::time::Duration;
 use sleeve_store::{Deadline, Value, ValueRef};
 use sleeve_wire::number;
 
+use super::cluster::change as cluster;
 use super::config;
 use super::persistence;
 use crate::commands::command::help;
@@ -27,12 +28,17 @@ use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
 /// The subcommands for HELP: each with its form and a sentence.
-const SUBCOMMANDS: [(&str, &str); 21] = [
+const SUBCOMMANDS: [(&str, &str); 23] = [
     ("AOF-FLUSH-SLEEP microseconds", "Waits so long in front of each write to the append-only log: for tests."),
     ("CHANGE-REPL-ID", "Gives the stream of replicas a new id: whoever comes back is given all data."),
+    ("CLUSTERLINK KILL TO|FROM|ALL node-id", "Closes the links to another node of the cluster, from it, or both."),
     ("CONFIG-REWRITE-FORCE-ALL", "CONFIG REWRITE with the options at their defaults too."),
     ("DIGEST", "Forty digits that stand for all data."),
     ("DIGEST-VALUE key [key ...]", "Forty digits for each key's value."),
+    (
+        "DROP-CLUSTER-PACKET-FILTER packet-type",
+        "Has a node of a cluster lose all packets of this type that arrive; -1 loses none.",
+    ),
     ("ERROR message", "Answers with this error."),
     ("LOADAOF", "Loads the data of the append-only log in place of what there is."),
     ("LOG message", "Writes a line to the server's log."),
@@ -62,12 +68,11 @@ const SUBCOMMANDS: [(&str, &str); 21] = [
 ];
 
 /// Redis's subcommands that do not exist here. Their error says so, instead of reporting a misspelling.
-const ABSENT: [&str; 19] = [
+const ABSENT: [&str; 18] = [
     "assert",
     "client-enforce-reply-list",
     "client-eviction",
     "crash-and-recover",
-    "drop-cluster-packet-filter",
     "hexpires",
     "htstats",
     "htstats-key",
@@ -91,9 +96,11 @@ pub fn debug(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         (b"help", 2) => show_help(cx),
         (b"aof-flush-sleep", 3) => delay_log(cx, request.arg(2)),
         (b"change-repl-id", 2) => change_replication_id(cx),
+        (b"clusterlink", 5) if request.arg(2).eq_ignore_ascii_case(b"kill") => return cluster::debug_link(cx, request),
         (b"config-rewrite-force-all", 2) => return config::rewrite_with(cx, Added::All),
         (b"digest", 2) => digest(cx),
         (b"digest-value", _) => digest_value(cx, request),
+        (b"drop-cluster-packet-filter", 3) => return cluster::debug_drop_packets(cx, request.arg(2)),
         (b"error", 3) => return Err(Error::naming("{}", &[request.arg(2)])),
         (b"loadaof", _) => return persistence::load_aof(cx),
         (b"log", 3) => log_line(cx, request.arg(2)),

@@ -161,6 +161,24 @@ pub fn save_config(cx: &mut Cx<'_>) -> Outcome {
     operate_ok(cx, admin::save_config)
 }
 
+/// DEBUG CLUSTERLINK KILL TO | FROM | ALL node-id
+pub fn debug_link(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let word = request.arg(3);
+    let (outgoing, incoming) = match word.to_ascii_lowercase().as_slice() {
+        b"to" => (true, false),
+        b"from" => (false, true),
+        b"all" => (true, true),
+        _ => return Err(Error::naming("ERR Unknown direction {}", &[word])),
+    };
+    operate_ok(cx, |operation| admin::kill_links(operation, outgoing, incoming, request.arg(4)))
+}
+
+/// DEBUG DROP-CLUSTER-PACKET-FILTER packet-type
+pub fn debug_drop_packets(cx: &mut Cx<'_>, code: &[u8]) -> Outcome {
+    let code = number::parse_i64(code).ok_or(Error::NOT_INTEGER)?;
+    operate_ok(cx, |operation| admin::drop_packets(operation, code))
+}
+
 /// CLUSTER COUNT-FAILURE-REPORTS node-id
 pub fn count_failure_reports(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let count = operate(cx, |operation| admin::count_failure_reports(operation, request.arg(2)))?;

@@ -141,7 +141,7 @@ fn write_pair(reply: &mut Writer<'_>, name: &str, value: &str) {
 
 /// CLUSTER LINKS
 pub fn links(cx: &mut Cx<'_>) -> Outcome {
-    let links = report(cx, |state, viewer| report::links(state, viewer.now))?;
+    let links = report(cx, |state, _| report::links(state))?;
     let queues = enabled(cx.engine)?.gauges.queues();
     let mut reply = cx.reply();
     reply.array(links.len());
