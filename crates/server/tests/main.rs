@@ -23,6 +23,7 @@ mod pieces;
 mod power;
 mod resizing;
 mod rewriting;
+mod slots;
 mod sockets;
 mod switching;
 mod tracking;

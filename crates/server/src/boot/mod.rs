@@ -255,7 +255,7 @@ pub fn serve(
     let processors = engine.config.number(Opt::Workers);
     let port = engine.network.port();
     // Test harnesses that start servers read the number after `PID:`, and connect then: the sockets are open, as in Redis.
-    log::notice(&format!("Running mode=standalone, port={port}, workers={processors}, PID: {process}"));
+    log::notice(&format!("Running mode={}, port={port}, workers={processors}, PID: {process}", engine.mode()));
     log::warning("Server initialized");
     let loaded = load(&engine);
     if engine.persistence.loading.is_given_up() {

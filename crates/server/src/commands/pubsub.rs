@@ -3,10 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use sleeve_cluster::packet::Message;
 use sleeve_wire::reply::Writer;
 
 use crate::context::Cx;
 use crate::context::publish;
+use crate::engine::cluster::{keeps_channels, slot_of};
+use crate::messaging::mail::Letter;
 use crate::messaging::message::Kind;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
@@ -25,10 +28,21 @@ pub fn subscribe(cx: &mut Cx<'_>, request: Request<'_>, kind: Kind) -> Outcome {
             subscriptions.enter(kind, shared, since);
             // Other threads may need this number before the batch ends: a script later in the batch may take long.
             cx.state.client.listened[kind as usize].store(subscriptions.len(kind), Ordering::Relaxed);
+            if kind == Kind::Shard {
+                end_if_left(cx, name);
+            }
         }
         confirm(cx, request.row.name, kind, Some(name));
     }
     Ok(())
+}
+
+/// Ends the subscription to a shard channel if its slot has left this node of a cluster since the gates were passed.
+fn end_if_left(cx: &mut Cx<'_>, channel: &[u8]) {
+    if cx.engine.cluster.get().is_some_and(|cluster| !keeps_channels(&cluster.view(), slot_of(channel))) {
+        let letter = Letter::ShardChannelsLeft([Arc::from(channel)].into());
+        cx.pending.post(&cx.state.client.mailbox, letter);
+    }
 }
 
 /// Answers UNSUBSCRIBE, PUNSUBSCRIBE and SUNSUBSCRIBE.
@@ -86,6 +100,13 @@ pub fn monitor(cx: &mut Cx<'_>) -> Outcome {
 /// Answers PUBLISH and SPUBLISH.
 pub fn publish(cx: &mut Cx<'_>, request: Request<'_>, kind: Kind) -> Outcome {
     let receivers = publish::publish(cx, kind, request.arg(1), request.arg(2));
+    if let Some(cluster) = cx.engine.cluster.get() {
+        // The bus brings the message to the other nodes, replicas included.
+        let (channel, message) = (request.arg(1).to_vec(), request.arg(2).to_vec());
+        cluster.send(Message { channel, message, is_sharded: kind == Kind::Shard });
+        cx.reply().integer(receivers as i64);
+        return Ok(());
+    }
     // Replicas get the client's spelling, as in Redis, unless the command has another name here (`rename-command`).
     let (name, sent) = (request.row.name.as_bytes(), request.arg(0));
     let name = if sent.eq_ignore_ascii_case(name) { sent } else { name };

@@ -78,6 +78,7 @@ pub fn exec(cx: &mut Cx<'_>) -> Outcome {
     // For scripts in the queue, the use of memory at the beginning of EXEC counts.
     cx.has_no_room = cx.has_no_room && eviction::is_over_limit(cx.engine);
     cx.state.multi.executing = Some(transaction.queue.len() as i64);
+    cx.state.multi.slot = transaction.keys.first().map(|key| key.hash.slot());
     cx.locks.recorder.begin_transaction();
     cx.reply().array(transaction.queue.len());
     for ((row, args), places) in transaction.queue.iter().zip(&transaction.places) {

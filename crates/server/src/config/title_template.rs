@@ -10,6 +10,8 @@ pub struct Facts {
     pub program: Vec<u8>,
     /// `listen-addr`: the address at which the server listens.
     pub address: Vec<u8>,
+    /// `server-mode`: `[cluster]` in a node of a cluster, otherwise empty.
+    pub mode: Vec<u8>,
     /// `port`.
     pub port: i64,
     /// `tls-port`.
@@ -21,12 +23,12 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Returns the value of a variable. `server-mode` names a mode such as cluster, which no server has yet, so it is empty.
+    /// Returns the value of a variable.
     fn of(&self, variable: &[u8]) -> Option<Vec<u8>> {
         Some(match variable {
             b"title" => self.program.clone(),
             b"listen-addr" => self.address.clone(),
-            b"server-mode" => Vec::new(),
+            b"server-mode" => self.mode.clone(),
             b"port" => self.port.to_string().into_bytes(),
             b"tls-port" => self.tls_port.to_string().into_bytes(),
             b"unixsocket" => self.unix_socket.clone(),

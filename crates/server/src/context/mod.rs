@@ -15,6 +15,7 @@ pub mod notifications;
 pub mod permission;
 pub mod publish;
 pub mod session_state;
+pub mod slot_gate;
 pub mod tracking_delivery;
 pub mod worker_handoff;
 

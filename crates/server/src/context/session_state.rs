@@ -86,6 +86,8 @@ pub struct Multi {
     pub executing: Option<i64>,
     /// The watched keys: EXEC fails if one of them has changed.
     pub watching: Watching,
+    /// The slot to which the running EXEC or script is bound by its keys. Only a node of a cluster uses it.
+    pub slot: Option<u16>,
 }
 
 /// The origin of a session's commands.
@@ -97,8 +99,32 @@ pub struct Origin {
     pub denies_blocking: bool,
     /// The requests of this session appear in no log and no count of errors.
     pub is_unobserved: bool,
+    /// The number of commands, 1 or 2, until the end of the one that follows ASKING; see [`Origin::note_asking`].
+    pub asking: u8,
     /// The waiter of the running request, if this is the stand-in for the state of a blocked client.
     pub serving: Option<Arc<Waiter>>,
+}
+
+impl Origin {
+    /// Notes that the client has sent ASKING: it was sent here by another node of the cluster, for its next command.
+    pub fn note_asking(&mut self) {
+        self.asking = 2;
+    }
+
+    /// Notes that a command begins. The commands of a transaction count as one.
+    pub fn pass_asking(&mut self) {
+        self.asking = self.asking.saturating_sub(1);
+    }
+
+    /// Forgets that the client has sent ASKING.
+    pub fn forget_asking(&mut self) {
+        self.asking = 0;
+    }
+
+    /// Returns whether the running command is the one behind ASKING.
+    pub fn is_asking(&self) -> bool {
+        self.asking != 0
+    }
 }
 
 /// The offsets of the journal that a client has seen and written.

@@ -256,6 +256,11 @@ impl Engine {
         }
     }
 
+    /// Returns the name of the mode in which the server runs.
+    pub fn mode(&self) -> &'static str {
+        if self.cluster.get().is_some() { "cluster" } else { "standalone" }
+    }
+
     /// Makes this server a node of a cluster. No client is served yet.
     pub fn join_cluster(&self, cluster: Cluster) {
         if self.cluster.set(cluster).is_ok() {

@@ -17,7 +17,9 @@ use crate::context::eviction::Room;
 use crate::context::locking;
 use crate::context::permission;
 use crate::context::publish;
+use crate::context::slot_gate;
 use crate::engine::clients::pause::PauseScope;
+use crate::engine::cluster::Cluster;
 use crate::engine::persistence::snapshot::walk;
 use crate::engine::readiness::Hindrance;
 use crate::request::Request;
@@ -48,7 +50,7 @@ pub fn pass(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<Verdict, Error> {
         memory(cx, request)?;
         listening(cx, request)?;
     } else {
-        refuse_unready(cx, request)?;
+        refuse_hindered(cx, request)?;
     }
     busy(cx, request)?;
     if cx.is_ordinary {
@@ -85,6 +87,47 @@ fn guard(cx: &Cx<'_>, row: &Row) -> Result<(), Error> {
     )))
 }
 
+/// Refuses commands for slots that this node of a cluster does not serve, and those that another hindrance refuses.
+#[inline(never)]
+fn refuse_hindered(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
+    if let Some(cluster) = cx.engine.cluster.get() {
+        refuse_other_slots(cx, cluster, request)?;
+    }
+    if cx.engine.lifecycle.readiness.refuses_only_slots() {
+        memory(cx, request)?;
+        return listening(cx, request);
+    }
+    refuse_unready(cx, request)
+}
+
+fn refuse_other_slots(cx: &mut Cx<'_>, cluster: &Cluster, request: &Request<'_>) -> Result<(), Error> {
+    let is_in_transaction = cx.state.multi.transaction.is_some();
+    if !is_in_transaction && cx.state.origin.is_asking() {
+        cx.state.origin.pass_asking();
+    }
+    if slot_gate::is_served(cluster, request) || cx.state.origin.is_replaying {
+        return Ok(());
+    }
+    let writes = Asked::of(cx, request).any.contains(Flags::WRITE);
+    let will_queue = is_in_transaction && !ends_or_steers_transaction(request.row.id);
+    slot_gate::pass(cx, cluster, request, (writes, will_queue))
+}
+
+/// Returns whether a request, with its locks held, has to wait for the end of a pause.
+///
+/// # Errors
+/// This is a node of a cluster, and the slot of the request has left since the gates were passed, or its keys have.
+#[inline(never)]
+pub fn check_locked(cx: &Cx<'_>, request: &Request<'_>) -> Result<bool, Error> {
+    if let Some(cluster) = cx.engine.cluster.get()
+        && !slot_gate::is_served(cluster, request)
+        && !cx.state.origin.is_replaying
+    {
+        slot_gate::pass_locked(cx, cluster, request, Asked::of(cx, request).any.contains(Flags::WRITE))?;
+    }
+    Ok(is_held(cx, request))
+}
+
 /// Refuses commands that may not run while the data is loaded, while the disk fails, while replicas are too few, or on a
 /// replica. The memory gate and the gate for RESP2 subscribers are called here too, because their place in the order is
 /// between these.
@@ -92,7 +135,7 @@ fn guard(cx: &Cx<'_>, row: &Row) -> Result<(), Error> {
 fn refuse_unready(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
     let asked = Asked::of(cx, request);
     let writes = asked.any.contains(Flags::WRITE);
-    if cx.engine.lifecycle.readiness.has(Hindrance::Follows) {
+    if cx.engine.lifecycle.readiness.has(Hindrance::Follows) && cx.engine.cluster.get().is_none() {
         redirect(cx, asked)?;
     }
     memory(cx, request)?;
@@ -279,7 +322,7 @@ fn ends_or_steers_transaction(command: Command) -> bool {
 #[inline]
 pub fn is_held(cx: &Cx<'_>, request: &Request<'_>) -> bool {
     (cx.engine.clients.pause.is_begun()
-        || (!cx.engine.lifecycle.readiness.is_full() && walk::may_hold_writes(cx.engine)))
+        || (!cx.engine.lifecycle.readiness.hinders_only_slots() && walk::may_hold_writes(cx.engine)))
         && is_held_now(cx, request)
 }
 

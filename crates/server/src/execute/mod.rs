@@ -218,9 +218,19 @@ fn run(cx: &mut Cx<'_>, request: Request<'_>) -> bool {
         reject(cx, Some(request.row), error);
         return true;
     }
-    if gates::is_held(cx, &request) {
-        cx.locks.clear();
-        return false;
+    if cx.engine.clients.pause.is_begun() || !cx.engine.lifecycle.readiness.is_full() {
+        match gates::check_locked(cx, &request) {
+            Ok(false) => {}
+            Ok(true) => {
+                cx.locks.clear();
+                return false;
+            }
+            Err(error) => {
+                cx.locks.clear();
+                reject(cx, Some(request.row), error);
+                return true;
+            }
+        }
     }
     call(cx, request);
     if !cx.pending.marked.is_empty() {

@@ -72,7 +72,8 @@ fn facts(title: &Title, config: &Config) -> Facts {
         }
     };
     let file = config.file().map_or_else(|| b"-".to_vec(), |file| file.into_os_string().into_vec());
-    Facts { program: title.program.clone(), address, port, tls_port, unix_socket, file }
+    let mode: &[u8] = if config.flag(Opt::ClusterEnabled) { b"[cluster]" } else { b"" };
+    Facts { program: title.program.clone(), address, mode: mode.to_vec(), port, tls_port, unix_socket, file }
 }
 
 /// Returns the memory of arguments and environment, as the kernel reports it.

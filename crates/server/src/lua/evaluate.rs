@@ -209,8 +209,15 @@ fn permits(cx: &mut Cx<'_>, flags: Option<ScriptFlags>, read_only: bool) -> Resu
     let is_asked = !cx.state.origin.is_replaying;
     let is_stale = readiness.has(Hindrance::Stale);
     let Some(flags) = flags else {
-        return if is_stale { Err(Error::NO_PRIMARY) } else { Ok(Permits { read_only, denies_growth: is_full }) };
+        return if is_stale {
+            Err(Error::NO_PRIMARY)
+        } else {
+            Ok(Permits { read_only, denies_growth: is_full, allows_cross_slot: true })
+        };
     };
+    if flags.contains(ScriptFlags::NO_CLUSTER) && cx.engine.cluster.get().is_some() {
+        return Err(Error::fixed("ERR Can not run script on cluster, 'no-cluster' flag is set."));
+    }
     if is_stale && !flags.contains(ScriptFlags::ALLOW_STALE) {
         return Err(Error::fixed(
             "MASTERDOWN Link with MASTER is down, replica-serve-stale-data is set to 'no' and 'allow-stale' flag is not set \
@@ -233,7 +240,11 @@ fn permits(cx: &mut Cx<'_>, flags: Option<ScriptFlags>, read_only: bool) -> Resu
             "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
         ));
     }
-    Ok(Permits { read_only: read_only || no_writes, denies_growth: is_full && !allows_oom })
+    Ok(Permits {
+        read_only: read_only || no_writes,
+        denies_growth: is_full && !allows_oom,
+        allows_cross_slot: flags.contains(ScriptFlags::ALLOW_CROSS_SLOT),
+    })
 }
 
 /// Returns whether memory had run out before the command began that runs the script, or in a transaction before EXEC.
@@ -264,6 +275,9 @@ fn play<'r>(
 ) -> bool {
     let engine = cx.engine;
     let Run { request, name, kind, permits } = run;
+    if cx.state.multi.executing.is_none() {
+        cx.state.multi.slot = request.key_places.first().map(|key| key.hash.slot());
+    }
     engine.scripts.running.begin(kind, clock::monotonic_ms());
     interrupt::begin(interpreter.bytes_max);
     let (mut others, mut none) = (cx.others.take(), NoWorker);

@@ -105,9 +105,10 @@ impl Error {
         Self::new(format!("REDIRECT {primary}"))
     }
 
-    /// Returns the reply to an EXEC that is refused for another reason than its queue. A redirect stays as it is.
+    /// Returns the reply to an EXEC that is refused for another reason than its queue. A redirect, and a refusal of a node of a
+    /// cluster, stay as they are.
     pub fn exec_refused(self) -> Self {
-        if self.text().starts_with(b"REDIRECT ") {
+        if matches!(self.code(), "REDIRECT" | "MOVED" | "ASK" | "TRYAGAIN" | "CROSSSLOT" | "CLUSTERDOWN") {
             return self;
         }
         let reason = self.text().strip_prefix(b"ERR ").unwrap_or(self.text());

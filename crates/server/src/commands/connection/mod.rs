@@ -48,9 +48,17 @@ pub fn quit(cx: &mut Cx<'_>) -> Outcome {
 pub fn select(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let index = number::parse_i64(request.arg(1)).ok_or(Error::NOT_INTEGER)?;
     i32::try_from(index).map_err(|_| Error::INT_RANGE)?;
+    if index != 0 && is_alone(cx) {
+        return Err(Error::fixed("ERR SELECT is not allowed in cluster mode"));
+    }
     cx.state.database = database(cx, index).ok_or(Error::DATABASE_RANGE)?;
     cx.reply().ok();
     Ok(())
+}
+
+/// Returns whether the one database is the only one that a node of a cluster has (`cluster-databases`).
+pub fn is_alone(cx: &Cx<'_>) -> bool {
+    cx.engine.cluster.get().is_some() && cx.engine.keyspace.store.databases() == 1
 }
 
 /// Returns the database with this number, if there is one.
@@ -162,6 +170,8 @@ fn hello_options(request: Request<'_>) -> Result<HelloOptions<'_>, Error> {
 fn greet(cx: &mut Cx<'_>, offer: Option<&unix_offer::Offer>) {
     let id = cx.state.client.id as i64;
     let version = if cx.state.protocol == Protocol::Resp3 { 3 } else { 2 };
+    let mode = cx.engine.mode();
+    let role: &[u8] = if cx.engine.replication.role.is_replica() { b"replica" } else { b"master" };
     let mut reply = cx.reply();
     reply.map(7 + usize::from(offer.is_some()));
     reply.bulk(b"server");
@@ -173,9 +183,9 @@ fn greet(cx: &mut Cx<'_>, offer: Option<&unix_offer::Offer>) {
     reply.bulk(b"id");
     reply.integer(id);
     reply.bulk(b"mode");
-    reply.bulk(b"standalone");
+    reply.bulk(mode.as_bytes());
     reply.bulk(b"role");
-    reply.bulk(b"master");
+    reply.bulk(role);
     reply.bulk(b"modules");
     reply.array(0);
     if let Some(offer) = offer {
@@ -199,8 +209,8 @@ pub fn reset(cx: &mut Cx<'_>) -> Outcome {
     state.protocol = Protocol::Resp2;
     state.replies = Replies::On;
     state.no_touch = false;
+    state.origin.forget_asking();
     state.client.settings.reads_replicas.store(false, Ordering::Relaxed);
-    state.client.settings.is_asking.store(false, Ordering::Relaxed);
     state.client.settings.no_evict.store(false, Ordering::Relaxed);
     state.client.settings.no_touch.store(false, Ordering::Relaxed);
     state.client.names.lock().client.clear();

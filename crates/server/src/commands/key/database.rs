@@ -101,6 +101,9 @@ fn parse_async(cx: &Cx<'_>, request: Request<'_>) -> Result<bool, Error> {
 
 /// SWAPDB index1 index2
 pub fn swapdb(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    if cx.engine.cluster.get().is_some() {
+        return Err(Error::fixed("ERR SWAPDB is not allowed in cluster mode"));
+    }
     let one = index_of(request.arg(1)).ok_or(Error::fixed("ERR invalid first DB index"))?;
     let other = index_of(request.arg(2)).ok_or(Error::fixed("ERR invalid second DB index"))?;
     let databases = cx.engine.keyspace.store.databases();

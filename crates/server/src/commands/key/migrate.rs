@@ -137,12 +137,14 @@ fn send<'a>(
         return Ok(());
     }
     let now_ms = cx.now.wall_ms();
+    // Another node of a cluster takes keys of a slot that it imports only by this command.
+    let restore: &[u8] = if cx.engine.cluster.get().is_some() { b"RESTORE-ASKING" } else { b"RESTORE" };
     for key in keys {
         // The key was read just now, under this lock and at this time.
         let Some(entry) = cx.peek(*key) else { continue };
         let ttl_ms = entry.deadline().map_or(0, |at_ms| (at_ms - now_ms).max(1));
         let (payload, digits) = (dump::payload_of(&entry, now_ms), number::Digits::new(ttl_ms));
-        let words: [&[u8]; 5] = [b"RESTORE", key.name, digits.as_bytes(), &payload, b"REPLACE"];
+        let words: [&[u8]; 5] = [restore, key.name, digits.as_bytes(), &payload, b"REPLACE"];
         target.send(if plan.replace { &words } else { &words[..4] })?;
     }
     for key in keys {

@@ -15,6 +15,7 @@ use sleeve_store::{EntryRef, Garbage};
 use sleeve_wire::number;
 use sleeve_wire::reply::Writer;
 
+use super::connection::is_alone;
 use super::scan;
 use super::scan::{ScanFilter, Walk, Walked};
 use crate::config::Opt;
@@ -139,6 +140,9 @@ fn put_under(cx: &mut Cx<'_>, from: Key<'_>, to: Key<'_>) {
 
 /// MOVE key db
 pub fn relocate(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    if is_alone(cx) {
+        return Err(Error::fixed("ERR MOVE is not allowed in cluster mode"));
+    }
     let (key, from) = (request.key(0), cx.state.database);
     let to = database_of(cx, request.arg(2))?;
     if to == from {
@@ -163,7 +167,13 @@ pub fn copy(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         if option.eq_ignore_ascii_case(b"replace") {
             replaces = true;
         } else if option.eq_ignore_ascii_case(b"db") {
-            database = database_of(cx, options.next().ok_or(Error::SYNTAX)?)?;
+            let index = options.next().ok_or(Error::SYNTAX)?;
+            database = match database_of(cx, index) {
+                Err(_) if is_alone(cx) && is_possible_database(cx, index) => {
+                    return Err(Error::fixed("ERR Copying to another database is not allowed in cluster mode"));
+                }
+                database => database?,
+            };
         } else {
             return Err(Error::SYNTAX);
         }
@@ -182,6 +192,11 @@ pub fn copy(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     }
     cx.reply().integer(i64::from(copies));
     Ok(())
+}
+
+/// Returns whether the number is that of a database which this server would have if it were no node of a cluster.
+fn is_possible_database(cx: &Cx<'_>, index: &[u8]) -> bool {
+    number::parse_i64(index).is_some_and(|index| (0..cx.engine.config.number(Opt::Databases)).contains(&index))
 }
 
 /// Runs `f` as if this database were the selected one.

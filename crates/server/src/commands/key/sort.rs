@@ -86,11 +86,13 @@ fn options<'a>(cx: &Cx<'_>, request: Request<'a>, may_store: bool) -> Result<Sor
                 options.by = Some(pattern);
                 options.keeps_order = !pattern.contains(&b'*');
                 if !options.keeps_order {
+                    refuse_in_cluster(cx, "BY")?;
                     check_access(cx, request, "BY")?;
                 }
                 2
             }
             (Some(pattern), _) if is("get") => {
+                refuse_in_cluster(cx, "GET")?;
                 check_access(cx, request, "GET")?;
                 options.gets.push(pattern);
                 2
@@ -100,6 +102,14 @@ fn options<'a>(cx: &Cx<'_>, request: Request<'a>, may_store: bool) -> Result<Sor
         rest = rest.from(used);
     }
     Ok(options)
+}
+
+/// Refuses patterns of other keys in a node of a cluster: the keys may be of any slot.
+fn refuse_in_cluster(cx: &Cx<'_>, option: &str) -> Outcome {
+    match cx.engine.cluster.get() {
+        Some(_) => Err(Error::new(format!("ERR {option} option of SORT denied in Cluster mode."))),
+        None => Ok(()),
+    }
 }
 
 /// Refuses patterns of other keys to users that may not read all keys.

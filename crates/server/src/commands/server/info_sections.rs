@@ -37,7 +37,7 @@ pub fn server(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("redis_git_sha1", "00000000");
     lines.zeros(&["redis_git_dirty"]);
     lines.add("redis_build_id", concat!("sleeve-", env!("CARGO_PKG_VERSION")));
-    lines.add("redis_mode", "standalone");
+    lines.add("redis_mode", engine.mode());
     lines.add("os", facts::system_name());
     lines.add("arch_bits", usize::BITS);
     lines.add("monotonic_clock", "POSIX clock_gettime");
@@ -447,9 +447,9 @@ pub fn errors(cx: &mut Cx<'_>, lines: &mut Lines) {
     }
 }
 
-/// Writes that cluster support is disabled.
-pub fn cluster(_cx: &mut Cx<'_>, lines: &mut Lines) {
-    lines.add("cluster_enabled", 0);
+/// Writes whether this server is a node of a cluster.
+pub fn cluster(cx: &mut Cx<'_>, lines: &mut Lines) {
+    lines.add("cluster_enabled", i32::from(cx.engine.cluster.get().is_some()));
 }
 
 /// The counts of a database's keys.

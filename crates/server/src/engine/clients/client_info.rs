@@ -169,8 +169,6 @@ pub struct ClientSettings {
     pub redirects: AtomicBool,
     /// READONLY: the client reads from a replica instead of being redirected.
     pub reads_replicas: AtomicBool,
-    /// ASKING was the last command: the next one may use a slot that comes to this node.
-    pub is_asking: AtomicBool,
     /// CLIENT JOURNAL is on.
     pub follows_journal: AtomicBool,
     /// The messages of CLIENT JOURNAL also have the replicas' offset.

@@ -1,7 +1,7 @@
 //! The server around the state machine of a node: its data, its replication and its source of chance.
 //!
-//! The thread of the bus makes a [`ServerHost`] with locks that hold nothing; it then locks one shard at a time. A command
-//! lends the locks that it holds. One thread.
+//! A command of CLUSTER lends the locks of all shards, which it holds. A thread that holds none may not use this with the state
+//! machine locked: a command that has all shards may be waiting for that lock. One thread.
 
 use std::cell::RefCell;
 

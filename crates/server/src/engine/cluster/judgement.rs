@@ -1,4 +1,4 @@
-//! The decision of a node of a cluster about a request whose keys all hash to one slot: served here, or refused with the
+//! The decision of a node of a cluster about a request with keys of one slot: served here, or refused with the
 //! node that serves it or with the reason why none does.
 //!
 //! The order of the checks is that of Redis. Pure functions; any thread.
@@ -101,10 +101,20 @@ fn owner_of(view: &View, slot: Slot) -> u16 {
     view.owners.get(usize::from(slot)).copied().unwrap_or(NOBODY)
 }
 
+/// Returns whether any node owns a slot.
+pub fn has_owner(view: &View, slot: Slot) -> bool {
+    owner_of(view, slot) != NOBODY
+}
+
 /// Returns whether this node owns a slot or, if it is a replica, its primary does.
 pub fn is_of_shard(view: &View, slot: Slot) -> bool {
     let owner = owner_of(view, slot);
     owner != NOBODY && owner == view.own_primary
+}
+
+/// Returns whether this node has subscribers to the shard channels of a slot: its shard owns the slot, or it imports it.
+pub fn keeps_channels(view: &View, slot: Slot) -> bool {
+    is_of_shard(view, slot) || view.importing.contains_key(&slot)
 }
 
 /// Decides about a request. `presence` counts its keys in this node; without it, a decision that depends on the count is left

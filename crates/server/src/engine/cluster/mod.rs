@@ -28,12 +28,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
+use sleeve_cluster::packet::Message;
 use sleeve_cluster::state::{ClusterState, NOBODY, View};
 use sleeve_cluster::{SLOTS, Slot};
 
 use crate::config::{Config, Opt};
 use judgement::WhenDown;
-pub use judgement::is_of_shard;
+pub use judgement::keeps_channels;
 use link_gauges::LinkGauges;
 use outbox::Outbox;
 use slot_marks::SlotMarks;
@@ -93,13 +94,20 @@ impl Cluster {
     /// client is served yet; [`view_change::show`] also ends what the change ends.
     fn replace_view(&self, view: View) -> Option<Arc<View>> {
         let mut shown = self.view.write();
-        // Two threads may show in another order than they looked at the state.
-        if shown.version >= view.version {
+        // Two threads may show in another order than they looked at the state. Only the view before the first has no nodes.
+        if shown.version >= view.version && !shown.nodes.is_empty() {
             return None;
         }
         *shown = Arc::new(view);
         self.marks.follow(&shown);
         Some(Arc::clone(&shown))
+    }
+
+    /// Gives the bus a message of a client for other nodes.
+    pub fn send(&self, message: Message) {
+        if self.outbox.put(message) {
+            self.wake();
+        }
     }
 
     /// Sets the function that wakes the thread of the bus, which must not block. The first one stays.

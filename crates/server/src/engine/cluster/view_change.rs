@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use sleeve_cluster::state::View;
 use sleeve_wire::commands::Flags;
 
-use super::judgement::{SlotRequest, is_of_shard, judge_waiting};
+use super::judgement::{SlotRequest, judge_waiting, keeps_channels};
 use super::slot_of;
 use crate::engine::Engine;
 use crate::messaging::mail::Letter;
@@ -46,7 +46,7 @@ fn end_waits(engine: &Engine, view: &View) {
 
 /// Ends the subscriptions to shard channels that another shard serves, or none.
 fn end_subscriptions(engine: &Engine, view: &View) {
-    let is_gone = |channel: &Arc<[u8]>| !is_of_shard(view, slot_of(channel));
+    let is_gone = |channel: &Arc<[u8]>| !keeps_channels(view, slot_of(channel));
     let gone: Arc<[Arc<[u8]>]> = engine.pubsub.names(Kind::Shard, None).into_iter().filter(is_gone).collect();
     if !gone.is_empty() {
         let mailboxes = engine.clients.mailboxes();

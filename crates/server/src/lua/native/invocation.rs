@@ -15,6 +15,7 @@ use crate::context::Cx;
 use crate::context::lookahead;
 use crate::context::lookahead::Found;
 use crate::context::permission;
+use crate::context::slot_gate;
 use crate::engine::readiness::Hindrance;
 use crate::request::error::Error;
 use crate::request::{KeyAt, Parts, hash_keys};
@@ -44,6 +45,8 @@ pub struct Permits {
     pub read_only: bool,
     /// Memory has run out, and the script may not run commands that need more.
     pub denies_growth: bool,
+    /// The script may use keys of several slots, all of this node.
+    pub allows_cross_slot: bool,
 }
 
 /// The arguments of a command, gathered before it runs. Their memory is reused by the whole script, and by the thread's next
@@ -109,13 +112,20 @@ impl Invocation<'_, '_> {
             self.cx.counters.commands[row.id as usize].rejected.add(1);
             return allowed.map(|()| 0);
         }
-        if row.flags.contains(Flags::WRITE) {
-            self.has_written = true;
-            self.cx.engine.scripts.running.wrote();
-        }
-        let Self { cx, words, protocol, .. } = self;
+        let Self { cx, words, protocol, permits, .. } = self;
         let args = Args::new(&words.bytes, &words.spans);
         hash_keys(&cx.engine.keyspace.store, row, args, &mut words.keys);
+        if cx.engine.cluster.get().is_some() {
+            let allowed = slot_gate::check_script(cx, (row, args, &words.keys), permits.allows_cross_slot);
+            if allowed.is_err() {
+                cx.counters.commands[row.id as usize].rejected.add(1);
+                return allowed.map(|()| 0);
+            }
+        }
+        if row.flags.contains(Flags::WRITE) {
+            self.has_written = true;
+            cx.engine.scripts.running.wrote();
+        }
         let outer = std::mem::replace(&mut cx.state.protocol, *protocol);
         let denied = std::mem::replace(&mut cx.state.origin.denies_blocking, true);
         let begun = cx.timer.begin_nested();

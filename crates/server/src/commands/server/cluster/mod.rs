@@ -48,7 +48,7 @@ pub fn read_only(cx: &mut Cx<'_>, reads_replicas: bool) -> Outcome {
 /// ASKING
 pub fn asking(cx: &mut Cx<'_>) -> Outcome {
     enabled(cx.engine)?;
-    cx.state.client.settings.is_asking.store(true, Ordering::Relaxed);
+    cx.state.origin.note_asking();
     cx.reply().ok();
     Ok(())
 }

@@ -122,6 +122,9 @@ fn wait_for(
 
 /// REPLICAOF and SLAVEOF: host port | NO ONE
 pub fn replica_of(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    if cx.engine.cluster.get().is_some() {
+        return Err(Error::fixed("ERR REPLICAOF not allowed in cluster mode."));
+    }
     if cx.engine.replication.failover.is_running() {
         return Err(Error::fixed("ERR REPLICAOF not allowed while failing over."));
     }
@@ -170,6 +173,9 @@ fn note_primary(cx: &Cx<'_>, words: &[&[u8]]) {
 
 /// FAILOVER \[TO host port \[FORCE\]\] \[ABORT\] \[TIMEOUT milliseconds\]
 pub fn failover(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    if cx.engine.cluster.get().is_some() {
+        return Err(Error::fixed("ERR FAILOVER not allowed in cluster mode. Use CLUSTER FAILOVER command instead."));
+    }
     let mut words = request.args.from(1).iter();
     if request.len() == 2 && request.arg(1).eq_ignore_ascii_case(b"abort") {
         if !cx.engine.replication.failover.abort(cx.engine, "Failover manually aborted", cx.now) {
