@@ -51,6 +51,8 @@ impl Options {
 pub struct Store {
     shards: Box<[ShardCell]>,
     placement: Placement,
+    /// The right shift that leaves the bits of a hash that choose the shard: 64 less their number.
+    shard_shift: u32,
     databases: usize,
     /// The queue of the snapshot that has not ended, if there is one.
     pub(crate) queue: Mutex<Option<Arc<SnapshotQueue>>>,
@@ -86,6 +88,7 @@ impl Store {
         Self {
             shards: (0..shards).map(|_| ShardCell::new(Shard::new(placement))).collect(),
             placement,
+            shard_shift: 64 - placement.shard_bits,
             databases,
             queue: Mutex::new(None),
         }
@@ -121,8 +124,7 @@ impl Store {
     /// Returns the index of the shard that has the keys with this hash.
     #[inline]
     pub fn shard_of(&self, hash: Hash) -> usize {
-        // There are two shifts because a shift by 64, which one shard would need, is not defined.
-        ((hash.0 >> 1) >> (63 - self.placement.shard_bits)) as usize
+        hash.0.checked_shr(self.shard_shift).unwrap_or(0) as usize
     }
 
     /// Locks one shard, and waits for it if need be.
@@ -244,7 +246,7 @@ impl Store {
 
     /// Returns the lowest hash of a shard.
     fn start_of(&self, shard: usize) -> u64 {
-        (shard as u64) << 1 << (63 - self.placement.shard_bits)
+        (shard as u64).checked_shl(self.shard_shift).unwrap_or(0)
     }
 
     /// Shows one entry of a database, expired or not, that `random` chooses; all are about equally likely. None if

@@ -31,7 +31,7 @@ use entry::Entry;
 use entry::body::Body;
 use entry::handle::{EntryMut, EntryRef, Garbage, OwnedEntry};
 use placement::Placement;
-use segment::tag_of;
+use segment::{Segment, tag_of};
 
 /// The number of buckets in which an entry is looked for by a prefetch.
 const BUCKETS_AHEAD_MAX: usize = 3;
@@ -106,17 +106,10 @@ impl Table {
     #[inline(always)]
     fn locate(&self, position: u64, key: &[u8]) -> Option<(SlotIndex, Entry)> {
         let at = self.directory.index_of(position);
-        let Some(segment) = self.directory.direct(at) else { return self.locate_by_slot(position, key) };
-        let (index, slot) = segment.find(tag_of(position, segment.depth), key)?;
-        // SAFETY: the entry of a filled slot lives and is not changed until the table is.
-        Some((SlotIndex { segment: at, slot: index }, unsafe { Entry::at(slot.address()) }))
-    }
-
-    /// Does the same as [`Table::locate`] in a table that is placed by slot, or was never used.
-    #[cold]
-    #[inline(never)]
-    fn locate_by_slot(&self, position: u64, key: &[u8]) -> Option<(SlotIndex, Entry)> {
-        let (at, segment) = self.directory.lead(position)?;
+        let (at, segment) = match self.directory.direct(at) {
+            Some(segment) => (at, segment),
+            None => self.directory.lead_by_slot(position)?,
+        };
         let (index, slot) = segment.find(tag_of(position, segment.depth), key)?;
         // SAFETY: the entry of a filled slot lives and is not changed until the table is.
         Some((SlotIndex { segment: at, slot: index }, unsafe { Entry::at(slot.address()) }))
@@ -326,32 +319,51 @@ impl Table {
 
     #[inline]
     fn prefetch_bucket(&self, position: u64) {
-        if let Some(segment) = self.directory.segment_of(position) {
-            prefetch(segment.home_address(tag_of(position, segment.depth)));
+        match self.directory.direct(self.directory.index_of(position)) {
+            Some(segment) => prefetch(segment.home_address(tag_of(position, segment.depth))),
+            None => self.prefetch_by_slot(position, PrefetchStep::Bucket),
         }
     }
 
     #[inline]
     fn prefetch_entry(&self, position: u64) {
-        let Some(segment) = self.directory.segment_of(position) else { return };
-        let tag = tag_of(position, segment.depth);
-        let mut at = segment.home(tag);
-        for _ in 0..BUCKETS_AHEAD_MAX {
-            let bucket = &segment.buckets()[at];
-            if let Some(index) = bucket.matches(tag).next() {
-                let slot = bucket.slots[index];
-                prefetch(slot.address() as *const u8);
-                if slot.has(SPANS) {
-                    prefetch((slot.address() + 64) as *const u8);
-                }
-                return;
-            }
-            if !bucket.is_full() {
-                return;
-            }
-            // An entry that was added when its home bucket was full lies behind that bucket.
-            at = segment.next(at);
+        match self.directory.direct(self.directory.index_of(position)) {
+            Some(segment) => prefetch_entry_in(segment, position),
+            None => self.prefetch_by_slot(position, PrefetchStep::Entry),
         }
+    }
+
+    /// Takes a later step of a prefetch in a table that is placed by slot, or was never used.
+    #[cold]
+    #[inline(never)]
+    fn prefetch_by_slot(&self, position: u64, step: PrefetchStep) {
+        match (self.directory.lead(position), step) {
+            (Some((_, segment)), PrefetchStep::Entry) => prefetch_entry_in(segment, position),
+            (Some((_, segment)), _) => prefetch(segment.home_address(tag_of(position, segment.depth))),
+            (None, _) => {}
+        }
+    }
+}
+
+#[inline(always)]
+fn prefetch_entry_in(segment: &Segment, position: u64) {
+    let tag = tag_of(position, segment.depth);
+    let mut at = segment.home(tag);
+    for _ in 0..BUCKETS_AHEAD_MAX {
+        let bucket = &segment.buckets()[at];
+        if let Some(index) = bucket.matches(tag).next() {
+            let slot = bucket.slots[index];
+            prefetch(slot.address() as *const u8);
+            if slot.has(SPANS) {
+                prefetch((slot.address() + 64) as *const u8);
+            }
+            return;
+        }
+        if !bucket.is_full() {
+            return;
+        }
+        // An entry that was added when its home bucket was full lies behind that bucket.
+        at = segment.next(at);
     }
 }
 

@@ -190,7 +190,10 @@ impl Table {
     /// Returns slots as [`Table::draws`] does, from the segments of one area.
     #[inline(always)]
     fn draws_in(&self, area: Area, mut random: u64) -> impl Iterator<Item = (&Bucket, usize)> {
-        let segment_at = move |random: u64| self.directory.segment_of(area.first | random >> area.bits);
+        let segment_at = move |random: u64| {
+            let position = area.first | random >> area.bits;
+            self.directory.lead(position).map(|(_, segment)| segment)
+        };
         let weight_max = match area.depth - area.bits {
             0 => segment_at(0).map_or(0, |segment| segment.length() as u64),
             bits => (LENGTH_MAX as u64) << bits,

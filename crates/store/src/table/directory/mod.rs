@@ -94,21 +94,6 @@ impl Directory {
         (index < self.direct).then(|| unsafe { self.places.get_unchecked(index) })
     }
 
-    /// Returns the segment of a position; none if the table was never used.
-    #[inline(always)]
-    pub fn segment_of(&self, position: u64) -> Option<&Segment> {
-        match self.direct(self.index_of(position)) {
-            Some(segment) => Some(segment),
-            None => self.segment_by_slot(position),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn segment_by_slot(&self, position: u64) -> Option<&Segment> {
-        self.lead(position).map(|(_, segment)| segment)
-    }
-
     /// Returns the segment of a position and the number of its place; none if the table was never used.
     #[inline]
     pub fn lead(&self, position: u64) -> Option<(usize, &Segment)> {
@@ -122,6 +107,13 @@ impl Directory {
                 ((index + 1) << RUN_SHIFT | at, &places[at])
             }
         })
+    }
+
+    /// Does the same as [`Directory::lead`], for a caller that has found no segment by [`Directory::direct`].
+    #[cold]
+    #[inline(never)]
+    pub fn lead_by_slot(&self, position: u64) -> Option<(usize, &Segment)> {
+        self.lead(position)
     }
 
     /// Returns the address of the place in the first level that leads to a position, to be prefetched.
