@@ -64,7 +64,8 @@ struct Known {
 
 /// A check of a server that is in flight.
 struct Question {
-    parts: Vec<(Ask, Part)>,
+    /// Each request with its answer, or with the slot in which that arrives.
+    parts: Vec<(Ask, Result<Payload, Handle>)>,
     until: Instant,
 }
 
@@ -74,11 +75,6 @@ enum Ask {
     Readonly,
     Zone,
     Role,
-}
-
-enum Part {
-    Awaited(Handle),
-    Answered(Payload),
 }
 
 /// The role that a server claims.
@@ -194,7 +190,7 @@ impl Known {
                 *self = Self::default();
                 return;
             };
-            parts.push((ask, Part::Awaited(handle)));
+            parts.push((ask, Err(handle)));
         }
         self.connection = link.connection.load(Ordering::Relaxed);
         self.link = Some(link);
@@ -204,19 +200,15 @@ impl Known {
     /// Returns the answers of a check, once all have arrived. A server that takes too long is unfit until then.
     fn hear(&mut self, node: &Node, now: Instant) -> Option<Vec<(Ask, Payload)>> {
         let Question { parts, until } = self.question.take()?;
-        let parts: Vec<_> = parts.into_iter().map(|(ask, part)| (ask, part.taken())).collect();
-        if parts.iter().any(|(_, part)| matches!(part, Part::Awaited(_))) {
+        let parts: Vec<_> = parts.into_iter().map(|(ask, part)| (ask, part.or_else(Handle::take))).collect();
+        if parts.iter().any(|(_, part)| part.is_err()) {
             if until <= now {
                 node.set_fitness(Fitness::Unfit);
             }
             self.question = Some(Question { parts, until });
             return None;
         }
-        let answered = |(ask, part)| match part {
-            Part::Awaited(_) => None,
-            Part::Answered(payload) => Some((ask, payload)),
-        };
-        Some(parts.into_iter().filter_map(answered).collect())
+        Some(parts.into_iter().filter_map(|(ask, part)| Some((ask, part.ok()?))).collect())
     }
 
     /// Takes the answers of a primary.
@@ -278,15 +270,6 @@ impl Ask {
             Self::Readonly => const { Name::of(&["READONLY"]) },
             Self::Zone => const { Name::of(&["INFO"]) },
             Self::Role => const { Name::of(&["ROLE"]) },
-        }
-    }
-}
-
-impl Part {
-    fn taken(self) -> Self {
-        match self {
-            Self::Awaited(handle) => handle.take().map_or_else(Self::Awaited, Self::Answered),
-            answered @ Self::Answered(_) => answered,
         }
     }
 }

@@ -24,11 +24,8 @@ pub(super) enum ReplyMerge {
     Policy(Option<ResponsePolicy>),
 }
 
-/// A part, before and after it is answered.
-enum Part {
-    Awaited(Handle),
-    Answered(Payload),
-}
+/// A part: its answer, or the slot in which that arrives.
+type Part = Result<Payload, Handle>;
 
 /// Parts in flight, and the caller's slot for the whole.
 pub(super) struct Parts {
@@ -45,13 +42,13 @@ struct State {
 impl Parts {
     /// Completes the caller's end when all parts are answered.
     pub(super) fn gather(cluster: Weak<Cluster>, handles: Vec<Handle>, recipe: ReplyMerge, target: Target) {
-        let parts = handles.into_iter().map(Part::Awaited).collect();
+        let parts = handles.into_iter().map(Err).collect();
         let state = Mutex::new(Some(State { parts, recipe, target }));
         let gathering = Arc::new(Self { cluster, state });
         let waker = Waker::from(Arc::clone(&gathering));
         if let Some(state) = &mut *gathering.state.lock() {
             for part in &mut state.parts {
-                if let Part::Awaited(handle) = part {
+                if let Err(handle) = part {
                     // An answer that has arrived already is found by the check below.
                     let _ = handle.poll_ready(&mut Context::from_waker(&waker), false);
                 }
@@ -64,13 +61,13 @@ impl Parts {
     fn look(&self) {
         let mut place = self.state.lock();
         let Some(state) = &mut *place else { return };
-        state.parts = std::mem::take(&mut state.parts).into_iter().map(Part::taken).collect();
-        if state.parts.iter().any(|part| matches!(part, Part::Awaited(_))) {
+        state.parts = std::mem::take(&mut state.parts).into_iter().map(|part| part.or_else(Handle::take)).collect();
+        if state.parts.iter().any(Result::is_err) {
             return;
         }
         let Some(State { parts, recipe, target }) = place.take() else { return };
         drop(place);
-        let answers: Vec<Payload> = parts.into_iter().filter_map(Part::answer).collect();
+        let answers: Vec<Payload> = parts.into_iter().flatten().collect();
         let is_elsewhere = |answer: &Payload| {
             answer
                 .frame()
@@ -86,22 +83,6 @@ impl Parts {
         match self.cluster.upgrade() {
             Some(cluster) => cluster.finish(&mut done),
             None => drop(done),
-        }
-    }
-}
-
-impl Part {
-    fn taken(self) -> Self {
-        match self {
-            Self::Awaited(handle) => handle.take().map_or_else(Self::Awaited, Self::Answered),
-            answered @ Self::Answered(_) => answered,
-        }
-    }
-
-    fn answer(self) -> Option<Payload> {
-        match self {
-            Self::Awaited(_) => None,
-            Self::Answered(payload) => Some(payload),
         }
     }
 }

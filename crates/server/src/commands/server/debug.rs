@@ -3,7 +3,7 @@
 //! A gate decides which clients may use it (`enable-debug-command`). All shards are locked. Subcommands of Redis that do not
 //! exist here are refused by name; HELP lists those that exist.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use sleeve_store::{Deadline, Value, ValueRef};
@@ -17,6 +17,7 @@ use crate::commands::key::object::encoding_name;
 use crate::config::rewrite::Added;
 use crate::config::{Opt, size};
 use crate::context::Cx;
+use crate::engine::Debug;
 use crate::engine::keyspace::key_clock;
 use crate::engine::replication::primary;
 use crate::engine::values;
@@ -106,16 +107,16 @@ pub fn debug(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         (b"log", 3) => log_line(cx, request.arg(2)),
         (b"object", 3) => return object(cx, request.arg(2)),
         (b"panic", 2) => panics::on_purpose(),
-        (b"pause-cron", 3) => pause_cron(cx, request.arg(2)),
+        (b"pause-cron", 3) => set_switch(cx, |debug| &debug.pauses_cron, request.arg(2)),
         (b"populate", 3..=5) => return populate(cx, request),
         (b"protocol", 3) => return protocol(cx, request.arg(2)),
         (b"quicklist-packed-threshold", 3) => return packed_threshold(cx, request.arg(2)),
         (b"reload", _) => return persistence::reload(cx, request),
         (b"replicate", 3..) => replicate(cx, request),
         (b"segfault", 2) => crash::on_purpose(),
-        (b"set-active-expire", 3) => set_active_expire(cx, request.arg(2)),
-        (b"set-disable-deny-scripts", 3) => set_disable_deny_scripts(cx, request.arg(2)),
-        (b"set-skip-checksum-validation", 3) => skip_checksums(cx, request.arg(2)),
+        (b"set-active-expire", 3) => set_switch(cx, |debug| &debug.active_expire, request.arg(2)),
+        (b"set-disable-deny-scripts", 3) => set_switch(cx, |debug| &debug.allows_all_to_scripts, request.arg(2)),
+        (b"set-skip-checksum-validation", 3) => set_switch(cx, |debug| &debug.skips_checksums, request.arg(2)),
         (b"sleep", 3) => sleep(cx, request.arg(2)),
         (lower, _) if ABSENT.iter().any(|absent| absent.as_bytes() == lower) => {
             let name = String::from_utf8_lossy(name).to_uppercase();
@@ -255,36 +256,16 @@ fn replicate(cx: &mut Cx<'_>, request: Request<'_>) {
     cx.reply().ok();
 }
 
-fn set_active_expire(cx: &mut Cx<'_>, argument: &[u8]) {
-    // As in Redis, a text that is no number counts as 0.
+/// Sets a switch. As in Redis, a text that is no number counts as 0.
+fn set_switch(cx: &mut Cx<'_>, switch: fn(&Debug) -> &AtomicBool, argument: &[u8]) {
     let wanted = number::parse_i64(argument).unwrap_or(0) != 0;
-    cx.engine.debug.active_expire.store(wanted, Ordering::Relaxed);
-    cx.reply().ok();
-}
-
-/// Stops or restarts the periodic work. As in the original, a text that is no number counts as 0.
-fn pause_cron(cx: &mut Cx<'_>, argument: &[u8]) {
-    let wanted = number::parse_i64(argument).unwrap_or(0) != 0;
-    cx.engine.debug.pauses_cron.store(wanted, Ordering::Relaxed);
+    switch(&cx.engine.debug).store(wanted, Ordering::Relaxed);
     cx.reply().ok();
 }
 
 fn delay_log(cx: &mut Cx<'_>, argument: &[u8]) {
     let delay_us = number::parse_i64(argument).unwrap_or(0).max(0) as u64;
     cx.engine.debug.log_delay_us.store(delay_us, Ordering::Relaxed);
-    cx.reply().ok();
-}
-
-fn set_disable_deny_scripts(cx: &mut Cx<'_>, argument: &[u8]) {
-    let wanted = number::parse_i64(argument).unwrap_or(0) != 0;
-    cx.engine.debug.allows_all_to_scripts.store(wanted, Ordering::Relaxed);
-    cx.reply().ok();
-}
-
-/// Turns the validation of checksums off or on. As in Redis, an argument that is no number counts as 0.
-fn skip_checksums(cx: &mut Cx<'_>, argument: &[u8]) {
-    let wanted = number::parse_i64(argument).unwrap_or(0) != 0;
-    cx.engine.debug.skips_checksums.store(wanted, Ordering::Relaxed);
     cx.reply().ok();
 }
 
