@@ -186,8 +186,8 @@ fn one_by_one(client: &Client, calls: &[Call]) -> Vec<Seen> {
     calls.iter().map(seen).collect()
 }
 
-/// Makes the calls through a coalescing handle, with replies that are waited for at any time, by callers that do not know of
-/// each other.
+/// Makes the calls through coalescing handles, one for each database. Between two calls it sometimes waits for the reply of an
+/// earlier one, in any order, and some calls give their replies up.
 fn coalesced(client: &Client, seed: u64, calls: &[Call]) -> Vec<Seen> {
     let random = &mut Random::new(!seed);
     // Such a long delay ends only by a flush.

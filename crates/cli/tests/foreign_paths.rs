@@ -34,9 +34,9 @@ enum Thing {
     Device,
     Directory,
     Fifo,
-    /// To an empty file.
+    /// A link to an empty file.
     Link,
-    /// To a file that is not there.
+    /// A link to a file that does not exist.
     Dangling,
     LinkToDevice,
     Foreign,

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use sleeve::prelude::*;
 use sleeve::{Client, Error, Reply};
 
-/// Between two PINGs.
+/// The pause between two PINGs.
 const PAUSE: Duration = Duration::from_millis(1);
 
 fn main() {

@@ -14,7 +14,7 @@ use sleeve::{Client, Error, Reply};
 /// How many calls are on their way at once, for a line each.
 const AT_ONCE: [usize; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 512];
 
-/// Of so many calls one is timed.
+/// The number of calls of which one is timed.
 const TIMED_ONE_OF: usize = 17;
 
 fn main() -> Result<(), Error> {

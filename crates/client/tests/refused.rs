@@ -184,7 +184,7 @@ fn a_select_that_is_turned_away_is_sent_again_on_the_same_connection() {
     assert!(databases.lock().unwrap().ends_with(&["3".to_owned(), "n".to_owned()]));
 }
 
-/// Checks a fault of the past: the client asked the server again for ever.
+/// Checks a fault of the past: a client without handles sent refused commands again for ever.
 #[test]
 fn a_dropped_client_does_not_retry_abandoned_commands_for_ever() {
     let server = Refusing::start(LOADING, u32::MAX);

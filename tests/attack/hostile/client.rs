@@ -61,7 +61,7 @@ pub type Fault = String;
 /// The observations of a client.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct Tally {
-    /// Commands sent.
+    /// The number of commands that were sent.
     pub commands: usize,
     /// Connections that the server closed although this client did not ask for it.
     pub ended: usize,

@@ -173,12 +173,12 @@ async fn callers<L: Library>(library: &L, tasks: u64, calls_each: u64) -> Result
 pub struct Watch(Instant, Duration);
 
 impl Watch {
-    /// From now on.
+    /// Begins to measure.
     pub fn start() -> Watch {
         Watch(Instant::now(), own_cpu())
     }
 
-    /// Until now, for so many calls.
+    /// Ends the measurement, of so many calls.
     pub fn stop(self, calls: u64, latencies: Vec<Duration>) -> Measured {
         Measured { calls, elapsed: self.0.elapsed(), cpu: own_cpu().saturating_sub(self.1), latencies }
     }

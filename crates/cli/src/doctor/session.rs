@@ -48,7 +48,7 @@ pub struct Own {
     pub bytes_out: u64,
 }
 
-/// The tally of all connections.
+/// The doctor's own traffic, summed over all of its connections.
 pub type Tally = Rc<RefCell<Own>>;
 
 /// A connection.

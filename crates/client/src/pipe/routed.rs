@@ -66,7 +66,7 @@ pub(super) enum Accepted {
     More(Box<Routed>),
     /// The reply is this caller's.
     Answered(Target),
-    /// The request has come back, or was answered.
+    /// The node has returned the request, or it was answered.
     Over,
 }
 
@@ -200,7 +200,7 @@ impl Routed {
         }
     }
 
-    /// Takes a reply. `over` is the cache that the connection invalidates, if there is one. A refused request comes back.
+    /// Takes a reply. `over` is the cache that the connection invalidates, if there is one. A refused request is returned.
     pub(super) fn accept(
         mut self: Box<Self>,
         reply: &[u8],

@@ -29,9 +29,9 @@ pub(super) fn steps(reactor: &'static Reactor) -> bool {
 
 /// The phase in which the reactor's thread would be.
 enum Phase {
-    /// Between two rounds.
+    /// The thread runs: it has ended a round of its loop, and begins the next one at once.
     Awake,
-    /// Asleep, no longer than until this time.
+    /// The thread sleeps, until this time if one is given.
     Asleep(Option<Instant>),
 }
 

@@ -47,7 +47,7 @@ const ATTEMPTS_MAX: u16 = 3;
 /// The interval of the checks, at the end, whether replicas have answered all reads.
 const CLOSING_LOOK: Duration = Duration::from_millis(5);
 
-/// The replicas of a server, with the connection to the server for reads that come back from them.
+/// The replicas of a server, with the connection to the server for reads that they return.
 pub(crate) struct Replicated {
     me: Weak<Self>,
     /// The connection to the primary.
@@ -68,7 +68,7 @@ pub(crate) struct Replicated {
     search_waker: TaskWaker,
 }
 
-/// The reads that came back from replicas.
+/// The reads that replicas have returned: refused, or lost before they were sent.
 #[derive(Default)]
 struct Returned {
     requests: Vec<(Routed, Error)>,
@@ -235,7 +235,7 @@ impl Replicated {
         let _ = self.link.close(None);
     }
 
-    /// Ends the sending of reads that come back: from now on they fail.
+    /// Ends the sending of returned reads: from now on they fail.
     fn end(&self, why: &str) {
         self.is_closed.store(true, Ordering::Release);
         self.returned.lock().is_over = true;
@@ -262,7 +262,7 @@ impl Replicated {
         gone.iter().for_each(|node| node.dismiss());
     }
 
-    /// Sends the reads that came back on to the primary.
+    /// Sends the returned reads on to the primary.
     fn send_on(&self) {
         let requests = mem::take(&mut self.returned.lock().requests);
         if requests.is_empty() {

@@ -1,4 +1,4 @@
-//! The time that is left for a request that has come back and is sent again: no more than if it had not come back.
+//! The time that is left for a request that its node has returned and that is sent again: no more than at the first node.
 
 use crate::pipe::asker;
 use crate::pipe::routed::Routed;

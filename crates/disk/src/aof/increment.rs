@@ -13,7 +13,7 @@ pub(super) struct Increment {
     pub(super) file: Arc<dyn File>,
     /// Bytes that count; there may be more after an append that failed.
     pub(super) length: u64,
-    /// Bytes that are durable.
+    /// The number of bytes that are durable.
     pub(super) synced_length: u64,
 }
 

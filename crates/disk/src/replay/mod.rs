@@ -474,7 +474,7 @@ impl Replay {
             let is_lost = match held.blocks > 0 && is_increment {
                 true => held.to > self.place.offset,
                 false if is_increment => entry.number > last,
-                // The data before the first increment of all is in the first base, if there is one.
+                // The first base, if there is one, has the data before the first increment.
                 false => entry.number == 1 || first != 1,
             };
             if is_lost {

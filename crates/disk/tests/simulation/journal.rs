@@ -3,7 +3,7 @@
 use sleeve_disk::replay::request;
 use sleeve_tests::random::Random;
 
-/// The pieces of one life of the server, in order.
+/// The pieces of one run of the server, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Journal {
     bytes: Vec<u8>,

@@ -17,7 +17,7 @@ use super::journal::{Journal, numbers, put};
 use super::manner::Manner;
 use super::owed::Owed;
 
-/// The settings of one life.
+/// The settings of one run of the server, from its start to a power cut or its death.
 #[derive(Clone, Debug)]
 pub struct Life {
     pub options: Options,
@@ -80,7 +80,7 @@ pub struct Server {
     life: Life,
     pub journal: Journal,
     log: AofWriter,
-    /// The pieces of earlier lives.
+    /// The numbers of the pieces that earlier runs of the server have logged.
     before: Vec<usize>,
     rewriting: Rewriting,
     sync: Option<SyncJob>,

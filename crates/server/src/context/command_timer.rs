@@ -27,7 +27,7 @@ pub struct CommandTimer {
     calls: u64,
     ticks: u64,
     is_nested: bool,
-    /// The ticks from which on a command is slow; 0 has every command timed by itself.
+    /// The ticks from which on a command is slow; if 0, every command is timed by itself, and not as part of a batch.
     slow_ticks: u64,
     /// The number of bytes, of a request and its reply together, from which on one of them may be large.
     large_bytes: usize,

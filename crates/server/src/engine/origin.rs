@@ -23,7 +23,7 @@ pub struct Origin {
     pub(super) secret: [u8; 16],
     /// The bytes of the engine's id for this run.
     pub(super) run_id: [u8; 20],
-    /// The bytes of the first id of its stream to replicas.
+    /// The bytes of the first replication id.
     pub(super) replication_id: [u8; 20],
     /// The seed of the dice that give every thread its seed.
     pub(super) seed: u64,

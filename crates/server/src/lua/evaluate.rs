@@ -45,9 +45,9 @@ use crate::request::output::Output;
 /// The way in which a request names its script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Named {
-    /// By its text.
+    /// The request has the script's text (EVAL).
     Text,
-    /// By the digest of its text.
+    /// The request has the digest of the script's text (EVALSHA).
     Digest,
 }
 

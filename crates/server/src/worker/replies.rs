@@ -106,7 +106,8 @@ impl Connections {
         }
     }
 
-    /// Notes how many bytes wait for the client, and closes the connection if that is due.
+    /// Notes how many bytes of output the client has not taken. Closes the connection if nothing is left to send and it was to
+    /// be closed then.
     pub fn after_sending(&mut self, token: Token, waiting: usize, scratch: &mut Scratch) {
         let waiting = if self.gate.is_idle() { waiting } else { waiting + self.gate.len(token) };
         let Some(session) = &mut self.sessions[token] else { return };

@@ -22,7 +22,7 @@ use crate::memory::prefetch::prefetch;
 pub(crate) struct WalkStep {
     /// The position at which the next step begins; none if the table has been walked to its end.
     pub next: Option<u64>,
-    /// Entries that were shown.
+    /// The number of entries that were shown.
     pub shown: usize,
     /// Buckets that were looked at.
     pub buckets: usize,

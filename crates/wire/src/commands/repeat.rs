@@ -12,7 +12,7 @@ use crate::arguments::Args;
 /// The condition under which a write may be executed twice in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeat {
-    /// In any case.
+    /// The command may be repeated in any case.
     Always,
     /// If only these words and numbers follow the first so many arguments (the command's name counts as one).
     Only(usize, &'static [&'static str]),

@@ -81,8 +81,8 @@ pub fn slow_commands(evidence: &Evidence) -> Option<Finding> {
     Some(Finding { cause: Cause::SlowCommands, weight, numbers, remedy: instead_of(&worst.name) })
 }
 
-/// Returns whether a command takes long by its own work. A command that waits for others does not. Nor does one of a single
-/// step: it takes long where its value is big or its server waits for a processor.
+/// Returns whether a command takes long because of its own work. A command that may block (BLPOP) does not count, nor one in
+/// O(1): if that takes long, the cause is the size of its value, or a server that waits for a processor.
 fn is_slow(calls: &Calls) -> bool {
     let row = sleeve_wire::commands::find_full(calls.name.as_bytes());
     let is_innocent = row.is_some_and(|row| row.timeout.is_some() || row.docs.complexity == "O(1)");

@@ -27,7 +27,7 @@ impl Level {
         self != Self::Synced
     }
 
-    /// Returns the request that asks a server for notifications.
+    /// Returns the request for notifications of fsyncs, or also of the replicas' progress.
     pub(crate) fn question(self) -> &'static [u8] {
         if self.is_of_replicas() { FOLLOW_REPLICAS } else { FOLLOW }
     }

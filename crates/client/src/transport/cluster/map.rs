@@ -262,7 +262,7 @@ mod tests {
         map.replace(vec![(shard(1), vec![(0, 16383)])]);
         assert_eq!(map.assign(5, &node(2)), Some(1));
         map.hold(5);
-        // Requests that came back from the first node are in flight to the second.
+        // Requests that the first node has returned are in flight to the second.
         assert_eq!(map.assign(5, &node(3)), Some(2));
         map.hold(5);
         map.release(5);

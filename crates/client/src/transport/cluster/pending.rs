@@ -1,4 +1,5 @@
-//! Work for the cluster's task: requests without a destination yet, and those that came back.
+//! Work for the cluster's task: requests without a destination yet, and those that their nodes have returned: refused with a
+//! redirect, or lost before they were sent.
 //!
 //! Pure data; the holder of its lock has all of it, for a moment. Any thread.
 
@@ -11,7 +12,7 @@ use crate::pipe::slot::Completions;
 pub(super) struct PendingRequests {
     /// Requests that could not be sent, oldest first.
     pub(super) arrived: Vec<Routed>,
-    /// Requests that came back, with the reasons, oldest first.
+    /// Requests that their nodes have returned, with the reasons, oldest first.
     pub(super) returned: Vec<(Routed, Error)>,
     /// True if the map may be wrong.
     pub(super) is_doubted: bool,
@@ -28,7 +29,7 @@ impl PendingRequests {
         self.bytes += routed.bytes.len();
     }
 
-    /// Adds a request that came back. Returns it if the task has ended.
+    /// Adds a request that its node has returned. If the task has ended, gives the request back to the caller.
     pub(super) fn put_back(&mut self, routed: Routed, why: Error) -> Option<(Routed, Error)> {
         if self.closed.is_some() {
             return Some((routed, why));

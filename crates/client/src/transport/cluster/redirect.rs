@@ -8,7 +8,7 @@ use sleeve_wire::slot::SLOTS;
 use crate::error::{Error, ErrorKind};
 use crate::transport::node::Address;
 
-/// The treatment of a request that came back.
+/// The treatment of a request that its node has returned.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Redirect {
     /// The slot belongs to this node from now on.
@@ -24,7 +24,7 @@ pub(super) enum Redirect {
 }
 
 impl Redirect {
-    /// Returns the treatment of a request that came back with this error from a node on this host.
+    /// Returns the treatment of a request that a node on this host has returned with this error.
     pub(super) fn of(why: &Error, host: &str) -> Self {
         if why.kind() != ErrorKind::Server {
             return Self::Lost;

@@ -1,4 +1,5 @@
-//! The cluster's own task: it learns the owners of slots, and sends requests that came back or had no destination before.
+//! The cluster's own task: it learns the owners of slots, and sends requests that nodes have returned or that had no
+//! destination before.
 //!
 //! One turn does all the work there is, with the map's write lock held and without waiting. The map is refreshed (`refresh`)
 //! at the beginning, when a redirect, a lost node or a silent one shows that it may have changed, and at intervals. If a slot
@@ -60,12 +61,12 @@ pub(crate) fn open(config: Config) -> Result<Arc<Cluster>, Error> {
     Ok(cluster)
 }
 
-/// A request that came back, and is to be sent again.
+/// A request that its node has returned, and that is to be sent again.
 struct Retry {
     routed: Routed,
     /// The time at which it may be sent again.
     at: Instant,
-    /// The reason why it came back.
+    /// The reason why its node has returned it.
     why: Error,
 }
 
@@ -85,7 +86,7 @@ pub(super) struct ClusterTask<'a> {
     pub(super) requests: InternalRequests,
     pub(super) checks: HealthChecks,
     pub(super) cache_links: CacheLinks,
-    /// Requests that came back, oldest first.
+    /// Requests that their nodes have returned, oldest first.
     retries: Vec<Retry>,
     /// Requests that could not be sent, oldest first.
     waiting: VecDeque<Routed>,
@@ -207,7 +208,7 @@ impl<'a> ClusterTask<'a> {
     }
 }
 
-/// The treatment of requests that come back.
+/// The treatment of requests that their nodes return.
 impl ClusterTask<'_> {
     /// Decides the treatment of a returned request.
     fn take_back(&mut self, map: &mut Map, routed: Routed, why: Error, now: Instant, done: &mut Completions) {
@@ -290,7 +291,7 @@ impl ClusterTask<'_> {
     /// Sends a request to the node that a redirect names.
     fn send_there(&mut self, to: &Address, routed: Routed, why: Error, now: Instant, done: &mut Completions) {
         match self.registry.at(to, &self.cluster.config) {
-            // Requests that came back before go first, except those with ASKING, because only the redirect knows their node.
+            // Requests that were returned before go first, except those with ASKING, because only the redirect knows their node.
             Some(_) if !self.retries.is_empty() && !routed.is_asking() => {
                 self.retries.push(Retry { routed, at: now, why })
             }
@@ -339,7 +340,7 @@ impl ClusterTask<'_> {
         routed.give_up(why, done);
     }
 
-    /// Sends the requests that came back and have waited for their pause.
+    /// Sends the returned requests that have waited for their pause.
     fn retry(&mut self, map: &Map, now: Instant, done: &mut Completions) {
         for Retry { routed, at, why } in mem::take(&mut self.retries) {
             if at > now {

@@ -94,7 +94,8 @@ pub fn list(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// Updates the data that other threads see of this client. Its bytes in flight are those of the request itself.
+/// Publishes the calling client's fields of CLIENT LIST, which other threads read. Of its query buffer only this request
+/// counts.
 fn publish_self(cx: &Cx<'_>, request: &Request<'_>) {
     let bytes = request.args.multibulk_len();
     cx.state.publish(Input { bytes, spare: 0, argument_bytes: request.args.bytes_len() }, cx.now.wall_ms());

@@ -94,7 +94,7 @@ pub struct ClientActivity {
 pub struct ClientMulti {
     /// Requests in the MULTI queue, or -1 outside of MULTI.
     pub queued: AtomicI64,
-    /// Number of watched keys.
+    /// The number of watched keys.
     pub watched: AtomicUsize,
     /// A watched key has changed: EXEC will do nothing.
     pub doomed: AtomicBool,

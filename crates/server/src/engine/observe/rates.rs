@@ -16,15 +16,15 @@ const SAMPLES: usize = 16;
 /// The sums for which rates are kept.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Executed commands.
+    /// The number of executed commands.
     pub commands: u64,
-    /// Received bytes.
+    /// The number of received bytes.
     pub input_bytes: u64,
-    /// Sent bytes.
+    /// The number of sent bytes.
     pub output_bytes: u64,
-    /// Wake-ups of workers.
+    /// The number of wake-ups of workers.
     pub cycles: u64,
-    /// Ticks of these wake-ups.
+    /// The number of clock ticks that these wake-ups took.
     pub cycle_ticks: u64,
 }
 

@@ -14,11 +14,11 @@ use crate::messaging::mail::{Letter, Mailbox};
 /// The numbers of full syncs and of partial syncs.
 #[derive(Debug, Default)]
 pub struct SyncCounts {
-    /// Full syncs.
+    /// The number of full syncs.
     pub full: AtomicU64,
-    /// Partial syncs.
+    /// The number of partial syncs.
     pub partial: AtomicU64,
-    /// Partial syncs that were asked for and were not possible.
+    /// The number of partial syncs that replicas requested and did not get.
     pub refused: AtomicU64,
 }
 

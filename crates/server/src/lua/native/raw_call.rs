@@ -66,9 +66,9 @@ pub struct Bare {
 /// The way in which a function gets its keys and its other arguments.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Given {
-    /// As the globals KEYS and ARGV.
+    /// The script finds keys and arguments in the globals KEYS and ARGV.
     Globals,
-    /// As two tables.
+    /// The function gets keys and arguments as two tables.
     Tables,
 }
 

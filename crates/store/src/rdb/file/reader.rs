@@ -39,9 +39,9 @@ pub enum Event {
     Select(usize),
     /// The number of keys in the database, as the file claims, and the number of keys with a deadline.
     Sizes {
-        /// All keys.
+        /// The number of keys.
         keys: u64,
-        /// Keys with a deadline.
+        /// The number of keys with a deadline.
         volatile: u64,
     },
     /// A key with its value.

@@ -26,7 +26,7 @@ use crate::host::waiting::Condvar;
 pub enum Policy {
     /// Once a second.
     EverySecond,
-    /// Before each reply.
+    /// The AOF is fsynced before each reply.
     Always,
     /// Only when the system writes its cache back.
     No,

@@ -65,7 +65,7 @@ pub(in crate::engine::persistence) fn write_for_replicas(engine: &Engine) -> Res
     let Some(transfer) = transfer else { return Err(ABORTED.into()) };
     let what = if is_streamed { "RDB transfer" } else { "saving" };
     log::notice(&format!("Background {what} started by pid {}", std::process::id()));
-    // This has the replicas sent the offset at which the snapshot begins.
+    // The replicas are sent the offset at which the snapshot begins.
     meant.iter().for_each(|replica| replica.client.mailbox.post(Letter::Stream));
     let changes = begun.changes;
     let written = match is_streamed {
