@@ -26,5 +26,5 @@ pub mod unread;
 pub use cluster::Cluster;
 pub use connection::Connection;
 pub use relay::Relay;
-pub use server::{Kind, Server, Settings};
+pub use server::{Kind, Server, Settings, free_port};
 pub use stops::Stops;

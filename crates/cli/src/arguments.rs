@@ -8,7 +8,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::unsupported::{self, Unsupported};
-use crate::{bench, check, doctor, migrate, output, reference, serve, shell, tour};
+use crate::workload::tour;
+use crate::{bench, check, doctor, migrate, output, reference, serve, shell};
 
 /// A Redis-compatible engine, its command line and its load generator in one binary.
 #[derive(Debug, Parser)]
@@ -34,21 +35,27 @@ pub enum Command {
 
 /// Returns the command of this process and which of its options were typed; `Err` when there is nothing more to do.
 pub fn read() -> Result<(Command, ArgMatches), ExitCode> {
-    let words: Vec<OsString> = std::env::args_os().collect();
-    let tool = words.get(1).and_then(|word| word.to_str()).unwrap_or_default();
+    let mut words: Vec<OsString> = std::env::args_os().collect();
+    let tool = words.get(1).map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
     let mut command = Arguments::command();
-    let matches = command.try_get_matches_from_mut(&words).map_err(|error| {
-        // `-h` alone asks for help, as in redis-cli. If a word follows, `-h` names the host.
-        let asks_for_help = matches!(words.as_slice(), [_, _, last] if last == "-h");
-        match command.find_subcommand_mut(tool).filter(|_| asks_for_help) {
-            Some(tool) => {
-                output::line(format_args!("{}", tool.render_help()));
-                ExitCode::SUCCESS
+    let matches = loop {
+        let matches = command.try_get_matches_from_mut(&words).map_err(|error| {
+            // `-h` alone asks for help, as in redis-cli. If a word follows, `-h` names the host.
+            let asks_for_help = matches!(words.as_slice(), [_, _, last] if last == "-h");
+            match command.find_subcommand_mut(&tool).filter(|_| asks_for_help) {
+                Some(tool) => {
+                    output::line(format_args!("{}", tool.render_help()));
+                    ExitCode::SUCCESS
+                }
+                None => refuse(&error, &tool),
             }
-            None => refuse(&error, tool),
+        })?;
+        match matches.subcommand_matches("cli").and_then(|typed| shell::gather(&words, typed)) {
+            Some(gathered) => words = gathered,
+            None => break matches,
         }
-    })?;
-    let arguments = Arguments::from_arg_matches(&matches).map_err(|error| refuse(&error, tool))?;
+    };
+    let arguments = Arguments::from_arg_matches(&matches).map_err(|error| refuse(&error, &tool))?;
     let typed = matches.subcommand().map(|(_, typed)| typed.clone()).unwrap_or_default();
     Ok((arguments.command, typed))
 }

@@ -10,10 +10,10 @@
 //! | room | contents |
 //! | --- | --- |
 //! | `arguments` | The command line as a sub-command with its options; arguments that cannot be understood are refused. |
-//! | `tour` | `sleeve tour`: the newcomer's first minute. |
 //! | `doctor` | `sleeve doctor`: the causes that hold a program up. |
-//! | `workload` | The documents' workloads, for `tour` and `bench --workload`. |
+//! | `workload` | The documents' workloads, for `bench --workload` and `sleeve tour`, the newcomer's first minute. |
 //! | `bench` | `sleeve bench`: the load generator. |
+//! | `cluster` | `sleeve cli --cluster`: the management of a cluster. |
 //! | `shell` | `sleeve cli`: redis-cli's modes. |
 //! | `check` | `sleeve check`: the contents of a server's files. |
 //! | `migrate` | `sleeve migrate`: a server's data and its role move to another. |
@@ -30,6 +30,7 @@ mod allocator;
 mod arguments;
 mod bench;
 mod check;
+mod cluster;
 mod doctor;
 mod endpoint;
 mod interrupt;
@@ -39,7 +40,6 @@ mod reference;
 mod replies;
 mod serve;
 mod shell;
-mod tour;
 mod unsupported;
 mod workload;
 
@@ -70,11 +70,12 @@ fn main() -> ExitCode {
         Command::Serve(options) => serve::run(&options),
         Command::Bench(options) if options.document.workload.is_some() && !options.list => workload::run(&options),
         Command::Bench(options) => bench::run(&options),
+        Command::Cli(options) if !options.cluster.command.is_empty() => cluster::run(&options, &typed),
         Command::Cli(options) => shell::run(&options, &typed),
         Command::Check(options) => check::run(&options),
         Command::Migrate(options) => migrate::run(&options),
         Command::Doctor(options) => doctor::run(&options),
-        Command::Tour(options) => tour::run(&options),
+        Command::Tour(options) => workload::tour::run(&options),
         Command::Reference(options) => reference::run::<Arguments>(&options),
     }
 }

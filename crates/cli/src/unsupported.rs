@@ -28,9 +28,6 @@ const FUZZ: &str = "hostile commands are a test of the project, not of its load 
 
 /// The options of redis-cli 7.0 and valkey-cli 9 that `sleeve cli` does not have.
 pub static OF_CLI: &[Unsupported] = &[
-    absent("-c", CLUSTER),
-    absent("--cluster", "clusters are not managed from here"),
-    absent("--verbose", "it belongs to --cluster, which is not there"),
     absent("--replica", REPLICATION),
     absent("--slave", REPLICATION),
     absent("--rdb", "what a replica is sent is not read here; redis-cli --rdb gets a snapshot from Sleeve"),

@@ -6,6 +6,7 @@ mod bench;
 mod check;
 mod check_aof;
 mod check_rdb;
+mod cluster;
 mod foreign_paths;
 mod formats;
 mod http;

@@ -5,8 +5,9 @@
 //! `session` (state and printing) → `connection` (a socket, or an engine in this process). `format` prints frames; `help`
 //! reads wire's table.
 
+mod cluster_options;
 pub mod connection;
-mod format;
+pub mod format;
 mod help;
 mod keys;
 mod latency;
@@ -28,16 +29,18 @@ use clap::ArgMatches;
 use sleeve_disk::own;
 use sleeve_server::{Config, Engine};
 
-use crate::endpoint::{Login, without_number};
+use crate::endpoint::{Endpoint, Login, without_number};
 use crate::interrupt::{INTERRUPTED, Interrupt};
 use crate::output;
+pub use cluster_options::gather;
 use connection::{Connection, Target};
 use format::Format;
 use keys::census::Measure;
 use keys::{Listing, census, hotkeys, scan};
 use latency::{intrinsic, spectrum};
 use modes::Mode;
-use options::{Output, ShellOptions};
+pub use modes::typed_options;
+use options::{Input, Output, ShellOptions};
 use prompt::input;
 use session::{Manner, Outcome, Session};
 
@@ -66,9 +69,10 @@ fn try_run(options: &ShellOptions, typed: &ArgMatches) -> Result<ExitCode, Strin
         intrinsic::run(seconds, &Interrupt::watch().map_err(|error| error.to_string())?);
         return Ok(ExitCode::SUCCESS);
     }
-    let (target, mut login) = target(options)?;
-    find_password(options, &mut login)?;
-    let mut session = Session::new(target, login, manner(options)?);
+    let (target, login) = target(options)?;
+    let mut manner = manner(options)?;
+    manner.announce = matches!(mode, Mode::Prompt | Mode::Lines);
+    let mut session = Session::new(target, login, manner);
     match mode {
         Mode::Command | Mode::Eval => {
             let Some(words) = words(options)? else {
@@ -137,16 +141,32 @@ fn target(options: &ShellOptions) -> Result<(Target, Login), String> {
             return Err("--pipe needs a server: an embedded engine would be gone with its data".to_owned());
         }
         options.address.check_embedded()?;
-        return Ok((Target::Embedded(Engine::new(Config::default())), options.address.login(options.login.database)));
+        let mut login = options.address.login(options.login.database);
+        find_password(options, &mut login)?;
+        return Ok((Target::Embedded(Engine::new(Config::default())), login));
     }
-    let (endpoint, login) = options.address.resolve(options.login.database)?;
+    let (endpoint, login) = resolve(options)?;
     Ok((Target::Server(endpoint), login))
+}
+
+/// Returns the server of the options, and the login with its password.
+fn resolve(options: &ShellOptions) -> Result<(Endpoint, Login), String> {
+    let (endpoint, mut login) = options.address.resolve(options.login.database)?;
+    find_password(options, &mut login)?;
+    Ok((endpoint, login))
+}
+
+/// Checks the options of `--cluster`, and returns the way to its nodes: an end point of which only the kind counts, and the
+/// login.
+pub fn reach(options: &ShellOptions, typed: &ArgMatches) -> Result<(Endpoint, Login), String> {
+    modes::check(Mode::Cluster, typed)?;
+    resolve(options)
 }
 
 /// Takes the password from the terminal or the environment, and warns about one on the command line.
 fn find_password(options: &ShellOptions, login: &mut Login) -> Result<(), String> {
     if options.login.askpass {
-        login.password = Some(ask_password().map_err(|error| error.to_string())?);
+        login.password = Some(ask_password("Please input password: ").map_err(|error| error.to_string())?);
     } else if login.password.is_some() {
         if !options.login.no_auth_warning {
             eprintln!(
@@ -160,10 +180,10 @@ fn find_password(options: &ShellOptions, login: &mut Login) -> Result<(), String
 }
 
 /// Reads a line from the terminal without showing it.
-fn ask_password() -> io::Result<String> {
+pub fn ask_password(question: &str) -> io::Result<String> {
     use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
     let input = io::stdin();
-    eprint!("Please input password: ");
+    eprint!("{question}");
     io::stderr().flush()?;
     let shown = tcgetattr(&input).ok();
     if let Some(mut hidden) = shown.clone() {
@@ -198,7 +218,8 @@ fn manner(options: &ShellOptions) -> Result<Manner, String> {
         Some(answer) => return Err(format!("--show-pushes takes yes or no, not '{answer}'")),
     };
     let prefer_resp3 = (options.output.json || options.output.quoted_json) && !options.login.resp2;
-    Ok(Manner { format, show_pushes, exit_error: options.input.exit_error, prefer_resp3 })
+    let follow = options.login.follow;
+    Ok(Manner { format, show_pushes, exit_error: options.input.exit_error, prefer_resp3, follow, announce: false })
 }
 
 /// Returns the command's words, with quotes removed and standard input inserted as the options say; `None` for bad quotes.
@@ -213,17 +234,23 @@ fn words(options: &ShellOptions) -> Result<Option<Vec<Vec<u8>>>, String> {
             false => word.clone().into_vec(),
         });
     }
-    if options.input.last_from_stdin {
-        words.push(read_input()?);
-    }
-    if let Some(tag) = &options.input.tag_from_stdin {
-        let place = words.iter_mut().skip(1).find(|word| word.as_slice() == tag.as_bytes());
-        *place.ok_or("Using -X option but stdin tag not match.")? = read_input()?;
-    }
+    insert_input(&mut words, &options.input)?;
     match &options.modes.eval {
         Some(file) => script(file, words).map(Some),
         None => Ok(Some(words)),
     }
+}
+
+/// Inserts standard input into the words as `-x` and `-X` say.
+pub fn insert_input(words: &mut Vec<Vec<u8>>, input: &Input) -> Result<(), String> {
+    if input.last_from_stdin {
+        words.push(read_input()?);
+    }
+    if let Some(tag) = &input.tag_from_stdin {
+        let place = words.iter_mut().skip(1).find(|word| word.as_slice() == tag.as_bytes());
+        *place.ok_or("Using -X option but stdin tag not match.")? = read_input()?;
+    }
+    Ok(())
 }
 
 /// Returns the EVAL of a file's script. The words before a lone comma are keys, the others arguments.

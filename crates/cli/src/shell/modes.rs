@@ -40,17 +40,20 @@ pub enum Mode {
     MemKeys,
     /// `--hotkeys`.
     HotKeys,
+    /// `--cluster`.
+    Cluster,
 }
 
 use Mode::{
-    BigKeys, Eval, HotKeys, IntrinsicLatency, Latency, LatencyDist, LatencyHistory, Lines, MemKeys, Pipe, Prompt, Scan,
-    Stat,
+    BigKeys, Cluster, Eval, HotKeys, IntrinsicLatency, Latency, LatencyDist, LatencyHistory, Lines, MemKeys, Pipe,
+    Prompt, Scan, Stat,
 };
 
 impl Mode {
     /// Returns the mode that the options ask for; `terminal` says whether standard input is one.
     pub fn of(options: &ShellOptions, terminal: bool) -> Self {
         match &options.modes {
+            _ if !options.cluster.command.is_empty() => Cluster,
             ModeOptions { pipe: true, .. } => Pipe,
             ModeOptions { scan: true, .. } => Scan,
             ModeOptions { eval: Some(_), .. } => Eval,
@@ -85,12 +88,32 @@ impl Mode {
             BigKeys => "--bigkeys",
             MemKeys => "--memkeys",
             HotKeys => "--hotkeys",
+            Cluster => "--cluster",
         }
     }
 }
 
 /// Modes that send the words of the command line.
 const SENT: &[Mode] = &[Mode::Command, Eval];
+/// Modes that use the words of the command line.
+const WORDED: &[Mode] = &[Mode::Command, Eval, Cluster];
+/// Modes with one session at one server.
+const CONNECTED: &[Mode] = &[
+    Mode::Command,
+    Lines,
+    Prompt,
+    Eval,
+    Pipe,
+    Scan,
+    Stat,
+    Latency,
+    LatencyHistory,
+    LatencyDist,
+    IntrinsicLatency,
+    BigKeys,
+    MemKeys,
+    HotKeys,
+];
 /// Modes that print replies.
 const REPLIES: &[Mode] = &[Mode::Command, Eval, Lines, Prompt];
 /// Modes with a format for people and one for programs.
@@ -106,7 +129,11 @@ const PACED: &[Mode] =
 /// Options are named by their fields in [`ShellOptions`].
 fn belongs_to(option: &str) -> Option<&'static [Mode]> {
     Some(match option {
-        "command" | "repeat" | "last_from_stdin" | "tag_from_stdin" | "quoted_input" => SENT,
+        "command" | "last_from_stdin" | "tag_from_stdin" => WORDED,
+        "repeat" | "quoted_input" => SENT,
+        "follow" => REPLIES,
+        "database" | "resp2" | "resp3" => CONNECTED,
+        option if option == "verbose" || option.starts_with("cluster-") => &[Cluster],
         "exit_error" => &[Mode::Command, Eval, Lines],
         "interval" => PACED,
         "between" | "end" | "show_pushes" => REPLIES,
@@ -124,10 +151,20 @@ fn is_about_a_server(option: &str) -> bool {
         .any(|argument| argument.get_id() == option)
 }
 
+/// Returns the names of the options that were typed.
+pub fn typed_options(typed: &ArgMatches) -> Vec<String> {
+    let known = ShellOptions::augment_args(Command::new("cli"));
+    let names = known.get_arguments().map(|argument| argument.get_id().to_string());
+    names.filter(|name| typed.value_source(name) == Some(ValueSource::CommandLine)).collect()
+}
+
 /// Refuses options that were typed and that the mode would not look at.
 pub fn check(mode: Mode, typed: &ArgMatches) -> Result<(), String> {
     let known = ShellOptions::augment_args(Command::new("cli"));
     let given = |option: &str| typed.value_source(option) == Some(ValueSource::CommandLine);
+    if given("follow") && given("socket") {
+        return Err("Options -c and -s are mutually exclusive.".to_owned());
+    }
     for argument in known.get_arguments().filter(|argument| given(argument.get_id().as_str())) {
         let option = argument.get_id().as_str();
         let name = match (argument.get_short(), argument.get_long()) {
@@ -139,6 +176,9 @@ pub fn check(mode: Mode, typed: &ArgMatches) -> Result<(), String> {
             return Err(format!(
                 "{name} means nothing to --intrinsic-latency: it measures this machine and asks no server"
             ));
+        }
+        if mode == Cluster && ["host", "port", "socket"].contains(&option) {
+            return Err(format!("{name} means nothing to --cluster: name a node behind the command"));
         }
         if let Some(modes) = belongs_to(option).filter(|modes| !modes.contains(&mode)) {
             let names: Vec<&str> = modes.iter().map(|mode| mode.name()).collect();
@@ -173,6 +213,11 @@ mod tests {
             &["--intrinsic-latency", "1"],
             &["GET", "--pattern"],
             &["--", "--pattern"],
+            &["-c", "GET", "a"],
+            &["-c", "--eval", "f"],
+            &["--cluster", "check", "h:1", "--cluster-search-multiple-owners", "-a", "p"],
+            &["--cluster", "rebalance", "h:1", "--cluster-weight", "a=1", "b=2", "--verbose"],
+            &["-x", "--cluster", "call", "h:1", "SET", "a"],
             &[],
         ] {
             assert_eq!(try_words(good), Ok(()), "{good:?}");
@@ -187,6 +232,13 @@ mod tests {
             &["--pipe-timeout", "3", "--scan"],
             &["--scan", "--bigkeys"],
             &["-d", "x", "--csv", "PING"],
+            &["-c", "--scan"],
+            &["-c", "-s", "/s", "PING"],
+            &["--cluster", "check", "h:1", "-p", "1"],
+            &["--cluster", "check", "h:1", "-n", "1"],
+            &["--cluster", "check", "h:1", "--stat"],
+            &["--cluster-yes", "PING"],
+            &["--cluster"],
         ] {
             assert!(try_words(bad).is_err(), "{bad:?}");
         }

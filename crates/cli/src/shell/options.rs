@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use super::cluster_options::ClusterOptions;
 use crate::endpoint::address::Address;
 use crate::unsupported;
 
@@ -23,6 +24,9 @@ Examples:
   sleeve cli --bigkeys -i 0.1
   sleeve cli --latency -i 5 --csv
   sleeve cli --stat
+  sleeve cli -c -p 7000 SET greeting hello
+  sleeve cli --cluster create 10.0.0.1:6379 10.0.0.2:6379 10.0.0.3:6379
+  sleeve cli --cluster help
   sleeve cli -- -word-with-a-dash
 ";
 
@@ -35,7 +39,7 @@ fn after_help() -> String {
 #[command(version, disable_version_flag = true, disable_help_flag = true, after_help = after_help())]
 #[group(id = "mode", multiple = false, args = [
     "pipe", "scan", "eval", "stat", "latency", "latency_history", "latency_dist", "intrinsic_latency", "bigkeys",
-    "memkeys", "memkeys_samples", "hotkeys",
+    "memkeys", "memkeys_samples", "hotkeys", "cluster",
 ])]
 pub struct ShellOptions {
     /// The server.
@@ -53,6 +57,9 @@ pub struct ShellOptions {
     /// The modes other than commands.
     #[command(flatten)]
     pub modes: ModeOptions,
+    /// The management of a cluster.
+    #[command(flatten)]
+    pub cluster: ClusterOptions,
     /// Output this help and exit
     #[arg(long, action = clap::ArgAction::Help)]
     pub help: Option<bool>,
@@ -79,6 +86,9 @@ pub struct LoginOptions {
     /// Do not warn about a password on the command line
     #[arg(long)]
     pub no_auth_warning: bool,
+    /// Follow the redirections of a cluster (-ASK and -MOVED)
+    #[arg(short = 'c')]
+    pub follow: bool,
 }
 
 /// The source of the commands' words, and the repetition of commands.

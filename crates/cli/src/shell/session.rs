@@ -2,7 +2,8 @@
 //!
 //! Commands go through [`Session::issue`], which connects when it must, prints the reply, and follows the changes that the
 //! command made (the database, a transaction, a subscription). A command is sent once: when the connection breaks after that,
-//! its effect is unknown. The shell reports that instead of trying again.
+//! its effect is unknown. The shell reports that instead of trying again. With `-c` a redirection of a cluster leads to another
+//! node, where the command is sent again: the node that redirects has not executed it.
 
 use std::io::{self, IsTerminal, stdout};
 use std::sync::Arc;
@@ -20,6 +21,9 @@ use crate::output;
 /// The pause before another attempt to connect.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// The most redirections that one command follows. Nodes that redirect to each other do not agree yet.
+const REDIRECTIONS_MAX: usize = 16;
+
 /// The outcome of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -31,6 +35,43 @@ pub enum Outcome {
     Lost,
     /// Ctrl-C came before the answer, or ended a stream of messages.
     Interrupted,
+}
+
+/// The end of one exchange with a node.
+#[derive(Clone, Debug)]
+enum Step {
+    /// The command has ended.
+    Done(Outcome),
+    /// Another node has to be asked.
+    Redirected(Redirection),
+}
+
+/// An error by which a node of a cluster names another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Redirection {
+    slot: u16,
+    /// The host; `None` if it is that of the node itself.
+    host: Option<String>,
+    port: u16,
+    /// True if the other node serves this one command only, after ASKING.
+    is_ask: bool,
+}
+
+impl Redirection {
+    /// Reads `MOVED 3999 127.0.0.1:6381` or `ASK ...`; `None` for every other reply.
+    fn of(frame: &Frame<'_>) -> Option<Self> {
+        let Frame::Error(text) = frame else { return None };
+        let mut words = std::str::from_utf8(text).ok()?.split(' ');
+        let is_ask = match words.next()? {
+            "MOVED" => false,
+            "ASK" => true,
+            _ => return None,
+        };
+        let slot = words.next()?.parse().ok()?;
+        let (host, port) = words.next()?.rsplit_once(':')?;
+        let host = (!host.is_empty()).then(|| host.to_owned());
+        Some(Self { slot, host, port: port.parse().ok()?, is_ask })
+    }
 }
 
 /// Returns whether the other side has ended the connection.
@@ -49,6 +90,10 @@ pub struct Manner {
     pub exit_error: bool,
     /// True if RESP3 is wanted but may be refused.
     pub prefer_resp3: bool,
+    /// True if the redirections of a cluster are followed.
+    pub follow: bool,
+    /// True if a line says that a redirection is followed.
+    pub announce: bool,
 }
 
 /// The shell's state.
@@ -168,10 +213,29 @@ impl Session {
             output::bytes(help::text(words.get(1..).unwrap_or_default()).as_bytes());
             return Outcome::Answered;
         }
-        if !self.connect() {
-            return Outcome::Lost;
-        }
-        let result = if is_stream(words) { self.stream(words) } else { self.exchange(words) };
+        let mut redirections = if self.manner.follow { REDIRECTIONS_MAX } else { 0 };
+        let result = loop {
+            if !self.connect() {
+                return Outcome::Lost;
+            }
+            let result = if is_stream(words) {
+                self.stream(words, redirections > 0)
+            } else {
+                self.exchange(words, redirections > 0)
+            };
+            match result {
+                Ok(Step::Redirected(redirection)) => {
+                    redirections -= 1;
+                    match self.follow(redirection) {
+                        Ok(true) => {}
+                        Ok(false) => return Outcome::Lost,
+                        Err(error) => break Err(error),
+                    }
+                }
+                Ok(Step::Done(outcome)) => break Ok(outcome),
+                Err(error) => break Err(error),
+            }
+        };
         output::flush();
         result.unwrap_or_else(|error| {
             self.connection = None;
@@ -192,6 +256,25 @@ impl Session {
             eprintln!("Error: {}", without_number(&error));
             Outcome::Lost
         })
+    }
+
+    /// Goes on at the node to which a redirection leads; returns false if it cannot be reached, which is printed.
+    fn follow(&mut self, redirection: Redirection) -> io::Result<bool> {
+        let Redirection { slot, host, port, is_ask } = redirection;
+        self.target = self.target.elsewhere(host.unwrap_or_else(|| self.target.host().to_owned()), port);
+        if self.manner.announce {
+            output::line(format_args!("-> Redirected to slot [{slot}] located at {}", self.target));
+        }
+        self.connection = None;
+        if !self.connect() {
+            return Ok(false);
+        }
+        if let (true, Some(connection)) = (is_ask, &mut self.connection)
+            && let Some(error) = refusal(connection, &["ASKING"])?
+        {
+            eprintln!("ASKING failed: {error}");
+        }
+        Ok(true)
     }
 
     /// Asks until there is a reply, on new connections if necessary; returns `None` if Ctrl-C came first.
@@ -220,8 +303,8 @@ impl Session {
         }
     }
 
-    fn exchange(&mut self, words: &[Vec<u8>]) -> io::Result<Outcome> {
-        let Some(connection) = &mut self.connection else { return Ok(Outcome::Lost) };
+    fn exchange(&mut self, words: &[Vec<u8>], may_follow: bool) -> io::Result<Step> {
+        let Some(connection) = &mut self.connection else { return Ok(Step::Done(Outcome::Lost)) };
         connection.send(words)?;
         let manner = self.manner.clone();
         let reply = connection.receive_reply(|pushed| {
@@ -230,33 +313,40 @@ impl Session {
             }
         })?;
         let (frame, _) = decode(&reply).map_err(invalid)?;
+        if let Some(redirection) = Redirection::of(&frame).filter(|_| may_follow) {
+            return Ok(Step::Redirected(redirection));
+        }
         let refused = matches!(frame, Frame::Error(_));
         if refused && manner.exit_error {
             eprint_error(&frame);
-            return Ok(Outcome::Refused);
+            return Ok(Step::Done(Outcome::Refused));
         }
         print_frame(&manner, &reply, is_text(words))?;
         if refused {
             self.note_refusal(words);
-            return Ok(Outcome::Refused);
+            return Ok(Step::Done(Outcome::Refused));
         }
         self.note(words);
-        Ok(Outcome::Answered)
+        Ok(Step::Done(Outcome::Answered))
     }
 
     /// Prints messages until Ctrl-C or the connection ends: MONITOR, SUBSCRIBE and their like.
-    fn stream(&mut self, words: &[Vec<u8>]) -> io::Result<Outcome> {
-        let Some(connection) = &mut self.connection else { return Ok(Outcome::Lost) };
+    fn stream(&mut self, words: &[Vec<u8>], may_follow: bool) -> io::Result<Step> {
+        let Some(connection) = &mut self.connection else { return Ok(Step::Done(Outcome::Lost)) };
         connection.send(words)?;
         if !matches!(self.manner.format, Format::Raw { .. }) {
             output::line(format_args!("Reading messages... (press Ctrl-C to quit)"));
         }
         loop {
             let message = connection.receive()?;
+            let (frame, _) = decode(&message).map_err(invalid)?;
+            if let Some(redirection) = Redirection::of(&frame).filter(|_| may_follow) {
+                return Ok(Step::Redirected(redirection));
+            }
             print_frame(&self.manner, &message, false)?;
             output::flush();
             if message.first() == Some(&b'-') {
-                return Ok(Outcome::Refused);
+                return Ok(Step::Done(Outcome::Refused));
             }
         }
     }
@@ -350,4 +440,26 @@ fn eprint_error(frame: &Frame<'_>) {
 
 fn invalid(error: FrameError) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn redirections_are_read_and_other_errors_are_not() {
+        let of = |text: &'static str| Redirection::of(&Frame::Error(text.as_bytes()));
+        let read = |host: Option<&str>, is_ask| {
+            Some(Redirection { slot: 3999, host: host.map(str::to_owned), port: 6381, is_ask })
+        };
+        assert_eq!(of("MOVED 3999 127.0.0.1:6381"), read(Some("127.0.0.1"), false));
+        assert_eq!(of("ASK 3999 ::1:6381"), read(Some("::1"), true));
+        assert_eq!(of("MOVED 3999 :6381"), read(None, false));
+        for other in
+            ["ERR MOVED 1 h:1", "MOVED", "MOVED 1", "MOVED 1 h", "MOVED x h:1", "MOVED 1 h:99999", "TRYAGAIN x"]
+        {
+            assert_eq!(of(other), None, "{other}");
+        }
+        assert_eq!(Redirection::of(&Frame::Simple(b"MOVED 1 h:1")), None);
+    }
 }

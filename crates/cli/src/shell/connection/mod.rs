@@ -38,6 +38,14 @@ impl Target {
             Self::Embedded(_) => Endpoint::Tcp { host, port },
         })
     }
+
+    /// Returns the name of the server's host; empty if it has none.
+    pub fn host(&self) -> &str {
+        match self {
+            Self::Server(Endpoint::Tcp { host, .. } | Endpoint::Tls { host, .. }) => host,
+            Self::Server(Endpoint::Unix(_)) | Self::Embedded(_) => "",
+        }
+    }
 }
 
 impl std::fmt::Display for Target {

@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use sleeve::prelude::*;
 use sleeve::{Client, Error};
 
+use super::proxy::{Line, Proxy};
+use super::raw::Raw;
+use super::table::Table;
+use super::{Far, WORKLOADS, Workload, run_all};
 use crate::endpoint::{Endpoint, Login, client_config};
 use crate::interrupt::{INTERRUPTED, Interrupt};
 use crate::output;
-use crate::workload::proxy::{Line, Proxy};
-use crate::workload::raw::Raw;
-use crate::workload::table::Table;
-use crate::workload::{Far, WORKLOADS, Workload, run_all};
 
 /// The round trip of the documents' LAN.
 const LAN: Duration = Duration::from_micros(300);
