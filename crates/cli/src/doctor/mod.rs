@@ -1,12 +1,13 @@
 //! `sleeve doctor`: the share of the possible rate that a program reaches with a server, the causes that hold it up, and the
 //! remedies.
 //!
-//! Measuring and judging are apart. From top to bottom: here (the order of work) → `report` → `causes` (numbers to findings,
+//! Measuring and judging are apart. From top to bottom: here (the order of work) → `report` → `cluster` (the nodes of a cluster, asked one by one) → `causes` (numbers to findings,
 //! pure) → `watch` (observations while the program runs) → `path` (the way to the server, measured before) → `evidence` (the
 //! numbers) → `session` (asking), `options`. It is a client like any other, of Sleeve, Redis and Valkey alike. It names the
 //! data that it may not read.
 
 mod causes;
+mod cluster;
 mod evidence;
 pub mod options;
 mod path;
@@ -59,18 +60,20 @@ fn try_run(options: &DoctorOptions) -> Result<bool, String> {
     let watch = Watch::new(&mut session, &tally, &endpoint, &login);
     let mut program = Program::start(&options.command)?;
     progress(if program.is_some() { "watching while the program runs" } else { "watching" });
-    let evidence = watch.run(&path, options, &mut program, &interrupt).map_err(|fault| fault.to_string())?;
+    let mut evidence = watch.run(&path, options, &mut program, &interrupt).map_err(|fault| fault.to_string())?;
+    let is_node = Info::parse(&info).number("cluster_enabled") != 0;
+    let cluster = is_node.then(|| cluster::look(&endpoint, &login, &mut evidence.unread));
     progress("");
     if let Some(ending) = program.and_then(|program| program.ending) {
         eprintln!("{ending}");
     }
-    if evidence.traffic.commands == 0 {
+    let findings = causes::judge(&evidence, cluster.as_ref());
+    if evidence.traffic.commands == 0 && findings.is_empty() {
         return Err(format!(
             "{server}: nobody asked for anything while it was watched.\nStart the program, and watch for longer (--for 30s), or \
              give its command behind --"
         ));
     }
-    let findings = causes::judge(&evidence);
     if options.json {
         report::print_json(&server, &evidence, &findings);
     } else {

@@ -25,16 +25,20 @@ pub fn print(server: &str, evidence: &Evidence, findings: &[Finding]) {
         "One connection can do {:.0} commands a second one at a time, and {:.0} without waiting: what is possible.",
         path.alone_per_second, path.together_per_second
     ));
-    output::line(format_args!(
-        "Seen: {:.0} commands a second by {}, {:.1} of them a round trip: {} of the possible.\n",
-        evidence.traffic.per_second(),
-        match evidence.connections() {
-            one if one < 1.5 => "one connection".to_owned(),
-            many => format!("{many:.0} connections"),
-        },
-        evidence.traffic.depth(),
-        percent(evidence.share_of_possible())
-    ));
+    match evidence.traffic.commands {
+        // Faults of a cluster are found without traffic too.
+        0 => output::line(format_args!("Seen: no command.\n")),
+        _ => output::line(format_args!(
+            "Seen: {:.0} commands a second by {}, {:.1} of them a round trip: {} of the possible.\n",
+            evidence.traffic.per_second(),
+            match evidence.connections() {
+                one if one < 1.5 => "one connection".to_owned(),
+                many => format!("{many:.0} connections"),
+            },
+            evidence.traffic.depth(),
+            percent(evidence.share_of_possible())
+        )),
+    }
     match findings {
         [] => output::line(format_args!(
             "Nothing wrong: round trips take {} of the connections' time{}.",

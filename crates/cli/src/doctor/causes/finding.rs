@@ -38,6 +38,18 @@ pub enum Cause {
     Cpu,
     /// The way to the server is narrow, long, or loses packets.
     Network,
+    /// No node of the cluster serves some slots.
+    UncoveredSlots,
+    /// A node of the cluster has failed.
+    FailedNode,
+    /// A slot is between two nodes of the cluster.
+    OpenSlot,
+    /// Two primaries of the cluster have one epoch.
+    EpochCollision,
+    /// One primary of the cluster does most of the work.
+    UnevenLoad,
+    /// A primary of the cluster has no replica.
+    NoReplica,
 }
 
 impl Cause {
@@ -56,6 +68,12 @@ impl Cause {
             Self::Swapping => "swapping",
             Self::Cpu => "CPU",
             Self::Network => "the network",
+            Self::UncoveredSlots => "uncovered slots",
+            Self::FailedNode => "a failed node",
+            Self::OpenSlot => "an open slot",
+            Self::EpochCollision => "an epoch collision",
+            Self::UnevenLoad => "uneven load",
+            Self::NoReplica => "a primary without a replica",
         }
     }
 

@@ -5,6 +5,7 @@
 //! it takes. Causes in the program or its commands come before causes in the machine, because the former often make the
 //! latter.
 
+mod cluster;
 mod commands;
 pub mod figures;
 mod finding;
@@ -12,10 +13,11 @@ mod machine;
 mod sending;
 
 use super::evidence::Evidence;
+pub use cluster::{ClusterEvidence, Told};
 pub use finding::Finding;
 
-/// Returns all causes, the likeliest first.
-pub fn judge(evidence: &Evidence) -> Vec<Finding> {
+/// Returns all causes, the likeliest first; `cluster` is there if the server is a node of one.
+pub fn judge(evidence: &Evidence, cluster: Option<&ClusterEvidence>) -> Vec<Finding> {
     let specific = [
         sending::connection_per_command,
         sending::round_trips,
@@ -29,7 +31,10 @@ pub fn judge(evidence: &Evidence) -> Vec<Finding> {
         machine::cpu,
         machine::network,
     ];
-    let mut findings: Vec<Finding> = specific.iter().filter_map(|cause| cause(evidence)).collect();
+    let mut findings = cluster.map(cluster::judge).unwrap_or_default();
+    if evidence.traffic.commands > 0 {
+        findings.extend(specific.iter().filter_map(|cause| cause(evidence)));
+    }
     findings
         .sort_by(|a, b| a.cause.is_general().cmp(&b.cause.is_general()).then_with(|| b.weight.total_cmp(&a.weight)));
     findings

@@ -40,12 +40,12 @@ fn healthy() -> Evidence {
 }
 
 fn causes(evidence: &Evidence) -> Vec<Cause> {
-    judge(evidence).iter().map(|finding| finding.cause).collect()
+    judge(evidence, None).iter().map(|finding| finding.cause).collect()
 }
 
 /// Returns the report's text of the only cause.
 fn only(evidence: &Evidence, cause: Cause) -> String {
-    let findings = judge(evidence);
+    let findings = judge(evidence, None);
     assert_eq!(findings.iter().map(|finding| finding.cause).collect::<Vec<_>>(), [cause], "{findings:?}");
     let finding = &findings[0];
     assert!((SHARE_MIN..=1.0).contains(&finding.weight), "{finding:?}");
@@ -121,7 +121,7 @@ fn unread_replies() {
     let program = Some(Usage { busiest_share: 0.98, delayed_share: 0.0 });
     let evidence = Evidence { sockets: sockets(180), program, ..healthy() };
     assert_eq!(causes(&evidence), [Cause::StarvedExecutor, Cause::Cpu]);
-    assert!(judge(&evidence)[0].numbers.join(" ").contains("180 of 200 looks"));
+    assert!(judge(&evidence, None)[0].numbers.join(" ").contains("180 of 200 looks"));
     assert_eq!(causes(&Evidence { sockets: sockets(20), ..healthy() }), []);
 }
 
