@@ -356,11 +356,13 @@ fn keys_of_the_target_are_overwritten_only_on_request() {
         Pair::new([(); 2].map(|()| Cluster::start(Kind::Redis, 3, 0, &["--enable-debug-command", "yes"]).servers));
     let slot =
         ask(&pair.of(Program::Ours)[0], &["CLUSTER", "KEYSLOT", "{t0}"]).trim().trim_start_matches(':').to_owned();
-    let (mut owner, mut other) = (0, 0);
+    let mut first = String::new();
     for servers in BOTH.map(|program| pair.of(program)) {
-        let done = Program::Theirs.run(&["-c", "-p", &servers[0].port().to_string()], "SET {t0}:0 v\nSET {t0}:1 v\nSET {t0}:2 v\n");
+        let done = Program::Theirs
+            .run(&["-c", "-p", &servers[0].port().to_string()], "SET {t0}:0 v\nSET {t0}:1 v\nSET {t0}:2 v\n");
         assert!(done.status.success(), "{done:?}");
-        (_, owner, other) = busy_slot(servers);
+        let (_, owner, other) = busy_slot(servers);
+        first = format!("<{owner}>");
         for (value, key) in [("v", "{t0}:0"), ("w", "{t0}:1")] {
             assert_eq!(
                 ask(&servers[other], &["CLUSTER", "SETSLOT", &slot, "IMPORTING", &id(&servers[owner])]),
@@ -372,7 +374,6 @@ fn keys_of_the_target_are_overwritten_only_on_request() {
         }
         assert_eq!(ask(&servers[owner], &["CLUSTER", "SETSLOT", &slot, "MIGRATING", &id(&servers[other])]), "+OK\r\n");
     }
-    let first = format!("<{owner}>");
     let (lines, code) = pair.compare(&["--cluster", "fix", &first], "");
     assert_eq!(code, Some(1), "{lines:#?}");
     assert!(lines.iter().any(|line| line.ends_with("- {t0}:1")), "{lines:#?}");
