@@ -90,7 +90,7 @@ fn dispatch(entry: &Entry, manager: &mut Manager) -> Result<(), Reported> {
         "backup" => backup::run(manager),
         _ => {
             output::bytes(help::text().as_bytes());
-            // As with redis-cli, whose scripts take the help text for an end without work.
+            // The exit code is redis-cli's.
             Err(Reported)
         }
     }

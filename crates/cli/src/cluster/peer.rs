@@ -1,7 +1,7 @@
 //! The connection to one node: a command, then its reply as a value.
 //!
-//! A reply that is an error is printed with the node's address, as redis-cli prints it, unless the caller looks at it. The shell's
-//! connection does the work; this file decodes the few shapes that the commands need. Replies come from outside: their depth is
+//! A reply that is an error is printed with the node's address, as redis-cli prints it, unless the caller looks at it. The
+//! shell's connection does the work; this file decodes the few shapes that the commands need. Replies come from outside: their depth is
 //! bounded, and a shape that is not expected is an error of that node.
 
 use sleeve_wire::frame::{Frame, FrameError, decode};
@@ -31,7 +31,7 @@ pub enum Answer {
     Text(Vec<u8>),
     /// A number.
     Number(i64),
-    /// Nothing.
+    /// The null reply.
     Null,
     /// Several replies.
     List(Vec<Answer>),

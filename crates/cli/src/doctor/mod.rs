@@ -1,8 +1,8 @@
 //! `sleeve doctor`: the share of the possible rate that a program reaches with a server, the causes that hold it up, and the
 //! remedies.
 //!
-//! Measuring and judging are apart. From top to bottom: here (the order of work) → `report` → `cluster` (the nodes of a cluster, asked one by one) → `causes` (numbers to findings,
-//! pure) → `watch` (observations while the program runs) → `path` (the way to the server, measured before) → `evidence` (the
+//! Measuring and judging are apart. From top to bottom: here (the order of work) → `report` → `cluster` (the nodes of a
+//! cluster, asked one by one) → `causes` (numbers to findings, pure) → `watch` (observations while the program runs) → `path` (the way to the server, measured before) → `evidence` (the
 //! numbers) → `session` (asking), `options`. It is a client like any other, of Sleeve, Redis and Valkey alike. It names the
 //! data that it may not read.
 

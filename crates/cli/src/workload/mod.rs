@@ -2,8 +2,8 @@
 //!
 //! `tour` runs them on an embedded engine, `bench --workload` against any URL, with a round trip added on demand. Over
 //! a socket each step is also done by a bare socket program ([`raw`]) in turns with the client, so that a ratio comes
-//! from one run. From top to bottom: `tour` → here → `booksleeve`, `pipelining`, `mass_set`, `update_token`, `lookup`, `many_callers`
-//! (tables of steps) → `raw`, `proxy`, `sample`.
+//! from one run. From top to bottom: `tour` → here → `booksleeve`, `pipelining`, `mass_set`, `update_token`, `lookup`,
+//! `many_callers` (tables of steps) → `raw`, `proxy`, `sample`.
 
 mod booksleeve;
 mod lookup;

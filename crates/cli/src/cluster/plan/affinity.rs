@@ -21,7 +21,7 @@ pub struct Layout<'a> {
 /// The result of the exchanges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Affinity {
-    /// No two nodes with the same data share a host.
+    /// Nodes with the same data are on different hosts.
     Perfect,
     /// Some replicas share a host with their primary.
     WithPrimary,

@@ -38,7 +38,7 @@ pub enum Cause {
     Cpu,
     /// The way to the server is narrow, long, or loses packets.
     Network,
-    /// No node of the cluster serves some slots.
+    /// Slots that no node of the cluster serves.
     UncoveredSlots,
     /// A node of the cluster has failed.
     FailedNode,
