@@ -1,8 +1,9 @@
 //! The commands about one slot, and the move of a slot with its keys from one node to another.
 //!
-//! A slot moves as with redis-cli: the target imports it, the source migrates it, the keys follow by MIGRATE a few at a time,
-//! and then the target, the source and all other primaries are told the new owner, in this order. If the move is interrupted, the slot
-//! stays open at both nodes: clients are redirected to the right one of the two, and `fix` ends the move.
+//! A slot moves as with redis-cli: the target imports it, the source migrates it, the keys follow by MIGRATE a few at a
+//! time, and then the target, the source and all other primaries are told the new owner, in this order. If the move is
+//! interrupted, the slot stays open at both nodes: clients are redirected to the right one of the two, and `fix` ends the
+//! move.
 
 use super::console::{Console, Reported};
 use super::peer::{Answer, Fault};

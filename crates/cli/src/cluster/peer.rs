@@ -1,8 +1,8 @@
 //! The connection to one node: a command, then its reply as a value.
 //!
 //! A reply that is an error is printed with the node's address, as redis-cli prints it, unless the caller looks at it. The
-//! shell's connection does the work; this file decodes the few shapes that the commands need. Replies come from outside: their depth is
-//! bounded, and a shape that is not expected is an error of that node.
+//! shell's connection does the work; this file decodes the few shapes that the commands need. Replies come from outside:
+//! their depth is bounded, and a shape that is not expected is an error of that node.
 
 use sleeve_wire::frame::{Frame, FrameError, decode};
 

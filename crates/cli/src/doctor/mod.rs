@@ -2,9 +2,9 @@
 //! remedies.
 //!
 //! Measuring and judging are apart. From top to bottom: here (the order of work) → `report` → `cluster` (the nodes of a
-//! cluster, asked one by one) → `causes` (numbers to findings, pure) → `watch` (observations while the program runs) → `path` (the way to the server, measured before) → `evidence` (the
-//! numbers) → `session` (asking), `options`. It is a client like any other, of Sleeve, Redis and Valkey alike. It names the
-//! data that it may not read.
+//! cluster, asked one by one) → `causes` (numbers to findings, pure) → `watch` (observations while the program runs) →
+//! `path` (the way to the server, measured before) → `evidence` (the numbers) → `session` (asking), `options`. It is a
+//! client like any other, of Sleeve, Redis and Valkey alike. It names the data that it may not read.
 
 mod causes;
 mod cluster;
