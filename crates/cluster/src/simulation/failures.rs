@@ -43,6 +43,21 @@ fn a_minority_stops_and_declares_no_failures() {
 }
 
 #[test]
+fn a_primary_that_slept_serves_only_after_it_is_back_in_touch() {
+    let mut world = World::cluster(3, 0, 27);
+    let now = world.now;
+    let mut state = world.servers[0].state.take().expect("up");
+    world.run(TIMEOUT_MS + 100);
+    let time = world.servers[0].time(world.now);
+    assert!(state.health.is_ok);
+    state.tick(time, &mut world.servers[0].data);
+    assert!(!state.health.is_ok, "slept since {now}");
+    world.servers[0].state = Some(state);
+    let ms = world.run_until("the cluster works", 20_000, World::is_healed);
+    assert!(ms >= TIMEOUT_MS);
+}
+
+#[test]
 fn a_cut_in_one_direction_is_seen_and_heals() {
     let mut world = World::cluster(3, 3, 23);
     for other in 1..6 {

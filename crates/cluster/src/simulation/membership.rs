@@ -21,6 +21,28 @@ fn nodes_that_meet_one_node_come_to_know_each_other() {
 }
 
 #[test]
+fn nodes_that_meet_each_other_at_once_and_twice_know_each_other() {
+    for seed in 0..10 {
+        let mut world = World::new(3, 200 + seed);
+        for (place, other) in [(0, 1), (1, 0), (0, 2), (1, 2), (2, 0)] {
+            world.meet(place, other);
+        }
+        world.run(20 * seed);
+        for (place, other) in [(0, 1), (1, 0), (0, 2), (1, 2), (2, 0)] {
+            world.meet(place, other);
+        }
+        world.run(5_000);
+        for state in world.states() {
+            assert_eq!(state.nodes.len(), 3);
+            assert!(
+                state.nodes().all(|node| !node.is_in_handshake() && (node.id == state.id() || node.links.is_connected))
+            );
+            assert_eq!(state.links.iter().count(), 4, "two links to each other node");
+        }
+    }
+}
+
+#[test]
 fn a_handshake_with_a_silent_address_ends() {
     let mut world = World::new(2, 2);
     world.crash(1);

@@ -64,6 +64,8 @@ pub(crate) struct Clock {
     pub now: Time,
     /// The number of calls of `tick`.
     pub ticks: u64,
+    /// The time of the last call of `tick`, in milliseconds.
+    pub tick_ms: u64,
 }
 
 /// The consequences of an event, which its end settles.

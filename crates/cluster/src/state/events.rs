@@ -20,6 +20,7 @@ impl ClusterState {
     pub fn tick(&mut self, now: Time, host: &mut dyn Host) {
         self.begin(now, host);
         self.clock.ticks += 1;
+        self.note_sleep(now);
         failure::reconnect(self, now, host);
         if self.clock.ticks.is_multiple_of(TICKS_PER_SECOND) {
             failure::ping_one(self, now, host);
@@ -148,6 +149,22 @@ impl ClusterState {
         if let Some(above) = above.filter(|above| *above != self.me && self.nodes.contains_key(above)) {
             self.log(LogLevel::Warning, format!("I'm a sub-replica! Reconfiguring myself as a replica of {above}"));
             members::follow(self, above);
+        }
+    }
+
+    /// Stops serving if this node has slept for longer than the node timeout, as a process that was stopped or a machine that
+    /// was suspended: another node may have taken its slots.
+    fn note_sleep(&mut self, now: Time) {
+        let slept_ms = now.ms.saturating_sub(self.clock.tick_ms);
+        let has_slept = self.clock.tick_ms != 0 && slept_ms > self.options.node_timeout_ms;
+        self.clock.tick_ms = now.ms;
+        if has_slept && self.health.is_ok {
+            self.health.lost_touch(now);
+            self.version += 1;
+            self.log(
+                LogLevel::Warning,
+                format!("This node has not run for {slept_ms} ms. Cluster state changed: fail"),
+            );
         }
     }
 

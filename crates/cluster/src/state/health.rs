@@ -36,6 +36,12 @@ pub(crate) struct Facts {
 }
 
 impl Health {
+    /// Notes that this node was out of touch with the others, so that it waits before it serves again.
+    pub(crate) fn lost_touch(&mut self, now: Time) {
+        self.is_ok = false;
+        self.minority_ms = Some(now.ms);
+    }
+
     /// Judges the health anew. Returns whether it has changed.
     ///
     /// A primary that has just started, or that was cut off with a minority, waits before it serves again: in its absence

@@ -24,6 +24,9 @@ const ELECTION_MS_MIN: u64 = 2_000;
 /// The milliseconds after which primaries that have not voted are asked again in the same epoch.
 const ASK_AGAIN_MS: u64 = 1_000;
 
+/// No obstacle is logged within this many milliseconds and the node timeout after a failure, for most elections are over then.
+const QUIET_MS: u64 = 5_000;
+
 /// An obstacle is logged again after this many milliseconds.
 const OBSTACLE_LOG_MS: u64 = 300_000;
 
@@ -219,7 +222,10 @@ pub(crate) fn replace(state: &mut ClusterState, primary: NodeId) {
 fn obstacle(state: &mut ClusterState, reason: &'static str, now: Time) {
     let is_known =
         |(known, logged_ms): (&str, u64)| known == reason && now.ms.saturating_sub(logged_ms) < OBSTACLE_LOG_MS;
-    if !state.election.obstacle.is_some_and(is_known) {
+    let primary = state.own_primary().and_then(|id| state.node(id)).filter(|node| node.has_failed());
+    let quiet_ms = state.options.node_timeout_ms + QUIET_MS;
+    let is_young = primary.is_some_and(|node| now.ms.saturating_sub(node.contact.fail_ms) < quiet_ms);
+    if !is_young && !state.election.obstacle.is_some_and(is_known) {
         state.election.obstacle = Some((reason, now.ms));
         state.log(LogLevel::Notice, format!("Currently unable to failover: {reason}"));
     }

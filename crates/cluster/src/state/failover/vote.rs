@@ -3,6 +3,7 @@
 use crate::action::LogLevel;
 use crate::host::{Host, Time};
 use crate::id::NodeId;
+use crate::node::{Node, NodeFlags};
 use crate::packet::{Body, Header, HeartbeatKind};
 use crate::state::cluster_state::{ClusterState, Save};
 use crate::state::{send, slot_claims};
@@ -42,6 +43,7 @@ enum Refusal {
     NoReplica,
     PrimaryWorks,
     VotedForOther,
+    LessData,
     OldSlots,
 }
 
@@ -53,6 +55,7 @@ impl Refusal {
             Self::NoReplica => "it is no replica of a known primary",
             Self::PrimaryWorks => "its primary is up",
             Self::VotedForOther => "another replica of the same primary has just got the vote",
+            Self::LessData => "another replica of the same primary has more data",
             Self::OldSlots => "a slot of it has an owner of a newer epoch",
         }
     }
@@ -77,9 +80,27 @@ fn refusal(state: &ClusterState, candidate: NodeId, request: &Header, now: Time)
     if contact.voted_ms != 0 && is_recent && contact.voted_for != Some(candidate) {
         return Some(Refusal::VotedForOther);
     }
+    if !request.is_forced && is_outdone(state, primary, candidate, request, now) {
+        return Some(Refusal::LessData);
+    }
     let is_newer = |owner: NodeId| state.nodes.get(&owner).is_some_and(|node| node.config_epoch > request.config_epoch);
     let is_outdated = |slot| !state.slots.released.contains(slot) && state.slots.owner(slot).is_some_and(is_newer);
     request.slots.iter().any(is_outdated).then_some(Refusal::OldSlots)
+}
+
+/// Returns whether another replica of a failed primary has more data and may still stand. After two node timeouts it is not
+/// waited for any more: it may have a reason not to stand that this node does not know.
+fn is_outdone(state: &ClusterState, primary: &Node, candidate: NodeId, request: &Header, now: Time) -> bool {
+    let timeout = state.options.node_timeout_ms;
+    let silent = NodeFlags::PFAIL.with(NodeFlags::FAIL).with(NodeFlags::NO_FAILOVER);
+    let may_stand = |node: &&Node| {
+        node.id != candidate
+            && !node.flags.has_any(silent)
+            && now.ms.saturating_sub(node.contact.offset_ms) <= timeout
+            && node.offset > request.offset
+    };
+    now.ms.saturating_sub(primary.contact.fail_ms) < timeout * VOTE_TIMEOUTS
+        && state.replicas_of(primary.id).any(|node| may_stand(&node))
 }
 
 fn teach(

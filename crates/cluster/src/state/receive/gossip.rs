@@ -3,6 +3,7 @@
 use crate::host::Time;
 use crate::id::NodeId;
 use crate::node::{Address, Node, NodeFlags};
+use crate::nodes_conf::NODES_MAX;
 use crate::packet::Gossip;
 use crate::state::cluster_state::ClusterState;
 use crate::state::failover::failure;
@@ -72,7 +73,7 @@ fn address_of(state: &ClusterState, entry: &Gossip) -> Option<Address> {
 /// Adds a node that a known node knows. Its id is the right one, so it needs no handshake: a link at which another node
 /// answers does not become its link.
 fn add(state: &mut ClusterState, entry: &Gossip, now: Time) {
-    let Some(address) = address_of(state, entry) else { return };
+    let Some(address) = address_of(state, entry).filter(|_| state.nodes.len() < NODES_MAX) else { return };
     let flags = NodeFlags(entry.flags.0 & BELIEVED.0);
     let mut node = Node { address, ..Node::new(entry.node, flags, now.ms) };
     if node.has_failed() {
