@@ -154,6 +154,8 @@ pub struct Contact {
     pub voted_for: Option<NodeId>,
     /// When the offset came in the header of a packet.
     pub offset_ms: u64,
+    /// When the node was first seen to have the configuration epoch of this node, both being primaries. 0 if it has not.
+    pub collided_ms: u64,
     /// When the primary lost its last working replica: it is an orphan since then.
     pub orphaned_ms: u64,
 }

@@ -126,6 +126,18 @@ fn a_new_node_at_epoch_0_keeps_its_slots_against_the_dead() {
 }
 
 #[test]
+fn a_primary_that_has_lost_its_slots_and_epoch_is_reminded() {
+    let mut world = World::cluster(3, 0, 88);
+    let (id, slots) = (world.id(2), world.state(2).myself().slots.clone());
+    world.crash(2);
+    let options = world.servers[2].options.clone();
+    world.servers[2].state = Some(crate::ClusterState::new(id, options));
+    world.run_until("the cluster works", 20_000, World::is_healed);
+    assert_eq!(world.state(2).myself().slots, slots);
+    assert_eq!(world.state(2).myself().config_epoch, 3);
+}
+
+#[test]
 fn primaries_with_equal_epochs_come_to_differ() {
     let mut world = World::new(4, 87);
     for place in 1..4 {

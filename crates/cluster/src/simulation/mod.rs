@@ -5,6 +5,7 @@
 mod addresses;
 mod chaos;
 mod claims;
+mod clients;
 mod elections;
 mod failures;
 mod membership;

@@ -8,6 +8,7 @@ use crate::id::NodeId;
 use crate::node::{Address, Node};
 use crate::nodes_conf;
 use crate::packet::{self, Body, Message, Packet};
+use crate::simulation::clients::Clients;
 use crate::simulation::network::{Connection, Direction, Network, Place};
 use crate::simulation::server::{BUS_PORT, Chance, Server};
 use crate::slots::{SLOTS, Slot};
@@ -26,6 +27,12 @@ pub(crate) struct World {
     pub network: Network,
     /// The candidates that each primary has voted for, by epoch.
     votes: BTreeMap<(NodeId, u64), NodeId>,
+    /// The node that was elected in each epoch.
+    elected: BTreeMap<u64, NodeId>,
+    /// Whether an operator moves slots. A node that imports a slot takes an epoch without a vote.
+    pub has_moves: bool,
+    /// The clients, if they write.
+    pub clients: Option<Clients>,
     /// The packets that the servers have sent.
     pub sent: u64,
     pub connects: u64,
@@ -46,7 +53,19 @@ impl World {
         let mut chance = Chance(seed);
         let servers = (0..servers).map(|number| Server::new(number, Chance(chance.next()))).collect();
         let network = Network { delay_ms_max: 10, ..Network::default() };
-        Self { now: 1_000, seed, chance, servers, network, votes: BTreeMap::new(), sent: 0, connects: 0 }
+        Self {
+            now: 1_000,
+            seed,
+            chance,
+            servers,
+            network,
+            votes: BTreeMap::new(),
+            elected: BTreeMap::new(),
+            has_moves: false,
+            clients: None,
+            sent: 0,
+            connects: 0,
+        }
     }
 
     /// Returns a world with a working cluster. The replicas stand behind the primaries, first one for each primary.
@@ -166,6 +185,28 @@ impl World {
             }
         }
         self.check_owners();
+        self.serve_clients();
+    }
+
+    fn serve_clients(&mut self) {
+        let Some(clients) = self.clients.as_mut() else { return };
+        for place in 0..self.servers.len() {
+            let is_cut = self.network.cuts.iter().any(|(from, to)| *from == place || *to == place);
+            clients.note_soundness(place, self.servers[place].state.is_some() && !is_cut, self.now);
+        }
+        if self.now % 20 < STEP_MS {
+            clients.write(&mut self.servers, self.chance.next(), self.now);
+        }
+    }
+
+    /// Fails if a replica leads without a write that was acknowledged by another replica that took part in the election.
+    fn check_writes(&mut self, winner: Place) {
+        let Some(clients) = self.clients.as_ref() else { return };
+        let Some((old, _)) = self.servers[winner].follows else { return };
+        let follows = |place: &Place| self.servers[*place].follows.as_ref().is_some_and(|(primary, _)| *primary == old);
+        let fellows: Vec<Place> = (0..self.servers.len()).filter(follows).collect();
+        let lost = clients.lost_by(winner, &fellows, &self.servers, self.now);
+        assert!(lost.is_none(), "{winner} leads without the write and its holder {lost:?}\n{}", self.picture());
     }
 
     fn tick(&mut self, place: Place) {
@@ -206,6 +247,8 @@ impl World {
                     server.data.is_linked = false;
                 }
                 Action::Lead => {
+                    self.check_writes(place);
+                    let server = &mut self.servers[place];
                     server.follows = None;
                     server.data.is_linked = false;
                 }
@@ -308,6 +351,9 @@ impl World {
             server.data.writes = writes;
             server.data.keys = keys;
             server.data.copied_ms = Some(self.now);
+            if let (Some(clients), Some(primary)) = (self.clients.as_mut(), primary) {
+                clients.copied(place, primary, &server.data.writes);
+            }
         }
     }
 
@@ -316,6 +362,24 @@ impl World {
         self.servers[place].state = None;
         self.servers[place].data.is_linked = false;
         self.network.close_all(place, self.now);
+        if let Some(clients) = self.clients.as_mut() {
+            clients.lost(place);
+        }
+    }
+
+    /// Starts a server from a nodes.conf of which the end is lost. Returns whether the file still names the node.
+    pub fn restart_torn(&mut self, place: Place) -> bool {
+        let length = self.servers[place].disk.len();
+        let kept = self.chance.below(length as u64 + 1) as usize;
+        let whole = self.servers[place].disk.clone();
+        self.servers[place].disk.truncate(kept);
+        let names =
+            matches!(nodes_conf::read(self.servers[place].disk.as_bytes(), false, Time::default()), Ok(Some(_)));
+        if !names {
+            self.servers[place].disk = whole;
+        }
+        self.restart(place, true);
+        names
     }
 
     /// Starts a server from its nodes.conf. With `keeps`, the last file is on the disk, otherwise the last synced one.
@@ -354,8 +418,19 @@ impl World {
         assert_eq!(first, candidate, "a primary voted twice in epoch {}", header.current_epoch);
     }
 
-    /// Fails if two servers own a slot at the same configuration epoch.
-    fn check_owners(&self) {
+    /// Fails if two servers own a slot at the same configuration epoch, or were elected in one.
+    fn check_owners(&mut self) {
+        for place in 0..self.servers.len() {
+            let Some(state) = self.servers[place].state.as_ref().filter(|state| state.election.won_epoch != 0) else {
+                continue;
+            };
+            let (epoch, id) = (state.election.won_epoch, state.id());
+            let first = *self.elected.entry(epoch).or_insert(id);
+            assert_eq!(first, id, "two nodes were elected in epoch {epoch}\n{}", self.picture());
+        }
+        if self.has_moves {
+            return;
+        }
         let primaries: Vec<&Node> = self.states().map(ClusterState::myself).filter(|node| node.is_voter()).collect();
         for (index, one) in primaries.iter().enumerate() {
             for other in primaries[..index].iter().filter(|other| other.config_epoch == one.config_epoch) {

@@ -19,14 +19,17 @@ pub struct Election {
     pub(crate) rank: u64,
     /// The number of other shards with a failed primary that go first. Each delays the election by 500 ms.
     pub(crate) shard_rank: u64,
+    /// The last epoch that this node has won by votes. 0 if it has not won since its start.
+    pub(crate) won_epoch: u64,
     /// The reason why the node does not ask for votes, and when it was last logged, in milliseconds.
     pub(crate) obstacle: Option<(&'static str, u64)>,
 }
 
 impl Election {
-    /// Forgets the election, so that the next one may begin at once. The last obstacle stays, for it limits the log.
+    /// Forgets the election, so that the next one may begin at once. The last obstacle stays, for it limits the log, and so
+    /// does the epoch that was won.
     pub fn reset(&mut self) {
-        *self = Self { obstacle: self.obstacle, ..Self::default() };
+        *self = Self { obstacle: self.obstacle, won_epoch: self.won_epoch, ..Self::default() };
     }
 
     /// Returns whether the votes have been asked for.
@@ -36,6 +39,7 @@ impl Election {
 
     /// Plans the election for a time.
     pub(crate) fn plan(&mut self, start_ms: u64, rank: u64, shard_rank: u64) {
-        *self = Self { start_ms: start_ms.max(1), rank, shard_rank, obstacle: self.obstacle, ..Self::default() };
+        self.reset();
+        *self = Self { start_ms: start_ms.max(1), rank, shard_rank, ..self.clone() };
     }
 }

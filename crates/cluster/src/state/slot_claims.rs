@@ -154,7 +154,7 @@ fn take_consequences(state: &mut ClusterState, claimant: NodeId, epoch: u64, los
 }
 
 /// Tells a node which of the slots that it claims, for itself or for its primary, have an owner of a higher epoch. A replica
-/// learns so the epoch of its primary, and a node that has lost its nodes.conf its own. A primary
+/// learns so the epoch of its primary. A primary
 /// that comes back after a failover learns so that it has been replaced, even if it cannot reach its successor.
 pub(crate) fn correct(state: &mut ClusterState, node: NodeId, epoch: u64, claimed: &SlotSet) {
     let mut owners = BTreeSet::new();
@@ -184,6 +184,33 @@ pub(crate) fn update(state: &mut ClusterState, to: NodeId, owner: NodeId) {
     send::to_node(state, to, body);
 }
 
+/// Takes back an epoch that this node had, and the slots that it owned then, as far as no other node is known to own them. It
+/// has lost them with a part of its nodes.conf. A node that took a slot since has a higher epoch, and gets it.
+fn restore(state: &mut ClusterState, epoch: u64, slots: &SlotSet) {
+    let me = state.me;
+    if state.myself().is_replica() {
+        return;
+    }
+    state.log(
+        LogLevel::Warning,
+        format!("The other nodes know this one with configEpoch {epoch}, which it takes back."),
+    );
+    state.epochs.current = state.epochs.current.max(epoch);
+    state.myself_mut().config_epoch = epoch;
+    for slot in slots.iter().filter(|slot| state.slots.owner(*slot).is_none()).collect::<Vec<Slot>>() {
+        state.assign_slot(slot, Some(me));
+    }
+    state.config_changed(Save::Synced);
+    state.duties.announce = true;
+}
+
+/// Tells a node that claims an epoch below the one it is known with which epoch and which slots it had.
+pub(crate) fn remind(state: &mut ClusterState, node: NodeId) {
+    let Some(known) = state.nodes.get(&node) else { return };
+    let body = Body::Update { node, config_epoch: known.config_epoch, slots: known.slots.clone() };
+    send::to_node(state, node, body);
+}
+
 /// Takes over an UPDATE: the slots of an owner, as the sender knows them.
 pub(crate) fn updated(
     state: &mut ClusterState,
@@ -195,12 +222,7 @@ pub(crate) fn updated(
 ) {
     let Some(node) = state.nodes.get_mut(&owner).filter(|node| node.config_epoch < epoch) else { return };
     if owner == state.me {
-        // This node had that epoch and has lost it. In a new one its claims count again.
-        state.epochs.current = state.epochs.current.max(epoch);
-        if state.myself().is_voter() {
-            state.bump_epoch();
-        }
-        return;
+        return restore(state, epoch, slots);
     }
     node.config_epoch = epoch;
     state.config_changed(Save::Synced);

@@ -199,6 +199,7 @@ pub(crate) fn saw_epoch(state: &mut ClusterState, sender: NodeId, header: &Heade
 fn win(state: &mut ClusterState, primary: NodeId) {
     state.log(LogLevel::Notice, "Failover election won: I'm the new primary.");
     let epoch = state.election.epoch;
+    state.election.won_epoch = epoch;
     let me = state.myself_mut();
     me.config_epoch = me.config_epoch.max(epoch);
     replace(state, primary);

@@ -11,6 +11,9 @@ use crate::state::receive::{extensions, gossip};
 use crate::state::send::Audience;
 use crate::state::{members, send, slot_claims};
 
+/// A collision of epochs that lasts for longer than this many milliseconds is decided by the ids.
+const COLLISION_MS_MAX: u64 = 3_000;
+
 /// The place and the sender of a heartbeat.
 #[derive(Clone, Copy)]
 pub(super) struct Arrival<'a> {
@@ -72,7 +75,7 @@ fn take_known(
     }
     take_role(state, sender, header, host);
     take_slots(state, sender, header, host);
-    resolve_collision(state, sender, header);
+    resolve_collision(state, sender, header, now);
 }
 
 /// Takes over the address at which a MEET reached this node, unless one is announced. A PING does if no other node reaches
@@ -204,11 +207,19 @@ fn take_role(state: &mut ClusterState, sender: NodeId, header: &Header, host: &m
 fn take_slots(state: &mut ClusterState, sender: NodeId, header: &Header, host: &mut dyn Host) {
     let Some(node) = state.nodes.get(&sender) else { return };
     if header.primary.is_none() {
-        let is_current = node.slots == header.slots && node.config_epoch == header.config_epoch && !has_moves(state);
-        if is_current || !node.is_primary() {
+        if !node.is_primary() {
             return;
         }
-        slot_claims::apply(state, sender, header.config_epoch, &header.slots, host);
+        let has_forgotten = header.config_epoch < node.config_epoch;
+        if node.slots == header.slots && !has_forgotten && !has_moves(state) {
+            return;
+        }
+        let mut claimed = header.slots.clone();
+        if has_forgotten {
+            node.slots.iter().for_each(|slot| _ = claimed.insert(slot));
+            slot_claims::remind(state, sender);
+        }
+        slot_claims::apply(state, sender, header.config_epoch, &claimed, host);
         slot_claims::correct(state, sender, header.config_epoch, &header.slots);
     } else if let Some(primary) = state.primary_of(sender).and_then(|id| state.node(id)) {
         if primary.slots != header.slots {
@@ -222,18 +233,34 @@ fn has_moves(state: &ClusterState) -> bool {
     !state.slots.migrating.is_empty() || !state.slots.importing.is_empty() || !state.slots.released.is_empty()
 }
 
-/// Gives this node, a primary, a new epoch if another primary has the same. Of two primaries of one shard the one with more
-/// data gets the higher epoch, and with it the slots; otherwise the one with the lower id, which only has to be one of both.
-fn resolve_collision(state: &mut ClusterState, sender: NodeId, header: &Header) {
+/// Gives this node, a primary, a new epoch if another primary has the same.
+///
+/// Of two primaries of one shard, the one that was elected gets the higher epoch, and with it the slots: the other took its
+/// epoch without a vote, as an import of a slot does. If that does not decide, the one with more data gets it. The nodes of
+/// other servers decide by the id alone, and so does this one if the collision lasts.
+fn resolve_collision(state: &mut ClusterState, sender: NodeId, header: &Header, now: Time) {
     let me = state.myself();
-    let Some(other) = state.nodes.get(&sender).filter(|node| node.is_primary() && me.is_primary()) else { return };
-    if other.config_epoch != me.config_epoch || header.config_epoch != me.config_epoch {
+    let (own_epoch, own_offset, is_primary) = (me.config_epoch, me.offset, me.is_primary());
+    let is_same_shard = state.are_in_one_shard(state.me, sender);
+    let (me, won_epoch) = (state.me, state.election.won_epoch);
+    let Some(other) = state.nodes.get_mut(&sender) else { return };
+    let collides = is_primary && other.is_primary() && [other.config_epoch, header.config_epoch] == [own_epoch; 2];
+    if !collides {
+        other.contact.collided_ms = 0;
         return;
     }
-    let moves = if state.are_in_one_shard(me.id, sender) && me.offset != header.offset {
-        me.offset > header.offset
+    if other.contact.collided_ms == 0 {
+        other.contact.collided_ms = now.ms.max(1);
+    }
+    let lasts = now.ms.saturating_sub(other.contact.collided_ms) > COLLISION_MS_MAX;
+    let moves = if lasts || !is_same_shard {
+        me < sender
+    } else if own_epoch != 0 && won_epoch == own_epoch {
+        true
+    } else if own_offset != header.offset {
+        own_offset > header.offset
     } else {
-        me.id < sender
+        me < sender
     };
     if moves {
         state.epochs.current = state.epoch_max().saturating_add(1);
