@@ -50,7 +50,8 @@ impl File {
         let mut lines = text.lines().enumerate().peekable();
         while let Some((at, line)) = lines.next() {
             let mut words: Vec<&str> = line.split_ascii_whitespace().collect();
-            if is_cut && lines.peek().is_none() && drop_cut_word(&mut words) {
+            let has_lost_words = is_cut && lines.peek().is_none() && drop_cut_word(&mut words);
+            if has_lost_words {
                 repairs.note(Repair::CutEnd);
             }
             match words.first() {
@@ -58,6 +59,10 @@ impl File {
                 Some(word) if word.eq_ignore_ascii_case("vars") => file.read_variables(&words, repairs),
                 Some(_) if file.lines.len() >= NODES_MAX => dropped += 1,
                 Some(_) => match line::parse(&words, has_tls, repairs) {
+                    // At epoch 0 the other nodes notice that this one has lost slots, and tell it which.
+                    Some(line) if has_lost_words => {
+                        file.add(NodeLine { config_epoch: 0, ..line }, &mut places, repairs);
+                    }
                     Some(line) => file.add(line, &mut places, repairs),
                     None => repairs.note(Repair::Line { line: at + 1 }),
                 },

@@ -169,11 +169,27 @@ fn ask_again(state: &mut ClusterState, primary: NodeId, is_manual: bool, now: Ti
 
 fn ask(state: &mut ClusterState, primary: NodeId, is_manual: bool, now: Time) {
     state.election.asked_ms = now.ms.max(1);
-    if !is_manual {
+    let heard_ms = state.nodes.get(&primary).map_or(0, |node| node.contact.data_ms);
+    if !is_manual && now.ms.saturating_sub(heard_ms) > state.options.node_timeout_ms {
         // A primary that has not heard of the failure would refuse its vote.
         send::to_all(state, Body::Fail(primary));
     }
     send::vote_request(state, is_manual);
+}
+
+/// Steps back for a replica of the same primary that asks for votes and has as much data or more. Two candidates that ask at
+/// the same time share the votes, and neither wins.
+pub(crate) fn saw_request(state: &mut ClusterState, candidate: NodeId, request: &Header, now: Time) {
+    let me = state.myself();
+    let is_fellow = me.is_replica() && me.primary.is_some() && request.primary == me.primary;
+    let is_better = request.offset > me.offset || (request.offset == me.offset && candidate < me.id);
+    let is_manual = state.manual_failover.is_active();
+    if state.election.start_ms == 0 || !is_fellow || !is_better || is_manual {
+        return;
+    }
+    let (rank, shard_rank) = (state.election.rank.max(1), state.election.shard_rank);
+    let start_ms = state.election.start_ms.max(now.ms + election_ms(state));
+    state.election.plan(start_ms, rank, shard_rank);
 }
 
 /// Counts a vote. The header of a vote has the epoch of the request.

@@ -26,8 +26,13 @@ pub(crate) fn answer(state: &mut ClusterState, candidate: NodeId, request: &Head
     }
     state.epochs.last_vote = state.epochs.current;
     let primary = state.nodes.get(&candidate).and_then(|node| node.primary);
+    let lock_ms = state.options.node_timeout_ms * VOTE_TIMEOUTS;
     if let Some(node) = primary.and_then(|primary| state.nodes.get_mut(&primary)) {
-        node.contact.voted_ms = now.ms.max(1);
+        // A candidate that asks again and again must not keep the vote from a better one for ever.
+        let is_over = now.ms.saturating_sub(node.contact.voted_ms) >= lock_ms;
+        if is_over || node.contact.voted_for != Some(candidate) {
+            node.contact.voted_ms = now.ms.max(1);
+        }
         node.contact.voted_for = Some(candidate);
     }
     state.config_changed(Save::Synced);

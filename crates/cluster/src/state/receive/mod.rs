@@ -60,7 +60,10 @@ fn full(state: &mut ClusterState, link: LinkId, header: &Header, body: Body, now
             }
         }
         Body::Publish(message) => publish(state, message),
-        Body::VoteRequest => vote::answer(state, sender, header, now, host),
+        Body::VoteRequest => {
+            campaign::saw_request(state, sender, header, now);
+            vote::answer(state, sender, header, now, host);
+        }
         Body::Vote => campaign::vote(state, sender, header),
         Body::ManualFailover => manual::requested(state, sender, now),
         Body::Update { node, config_epoch, slots } => {
