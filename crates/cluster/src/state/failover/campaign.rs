@@ -24,7 +24,7 @@ const ELECTION_MS_MIN: u64 = 2_000;
 /// The milliseconds after which primaries that have not voted are asked again in the same epoch.
 const ASK_AGAIN_MS: u64 = 1_000;
 
-/// No obstacle is logged within this many milliseconds and the node timeout after a failure, for most elections are over then.
+/// Obstacles are not logged within this many milliseconds and the node timeout after a failure: most elections are over then.
 const QUIET_MS: u64 = 5_000;
 
 /// An obstacle is logged again after this many milliseconds.
