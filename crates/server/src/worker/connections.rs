@@ -386,7 +386,10 @@ fn forget_deadline(deadlines: &mut BTreeSet<(u64, u64)>, session: &Session) {
 /// Returns the reason why a connection is refused, as a reply; None if it is served.
 fn refusal_of(engine: &Engine, accepted: &Accepted) -> Option<&'static str> {
     if engine.clients.list.len() as i64 >= engine.config.number(Opt::Maxclients) {
-        return Some("-ERR max number of clients reached\r\n");
+        return Some(match engine.cluster.get() {
+            Some(_) => "-ERR max number of clients + cluster connections reached\r\n",
+            None => "-ERR max number of clients reached\r\n",
+        });
     }
     let from_elsewhere = match accepted.address.parse::<std::net::SocketAddr>() {
         Ok(address) => !address.ip().is_loopback(),

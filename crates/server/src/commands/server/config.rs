@@ -14,6 +14,8 @@ use crate::context::Cx;
 use crate::context::eviction;
 use crate::context::publish;
 use crate::engine::clients::blocking::{Block, OnTimeout};
+use crate::engine::cluster::host::{ServerHost, time};
+use crate::engine::cluster::options;
 use crate::engine::readiness::Hindrance;
 use crate::engine::replication::primary;
 use crate::engine::replication::role_change;
@@ -169,6 +171,7 @@ fn apply(cx: &Cx<'_>, option: Opt) -> Result<(), String> {
             cx.engine.network.listeners.reopen(config, refusal)?;
             cx.engine.network.port.store(config.number(Opt::Port) as u32, Ordering::Relaxed);
             process_title::show(config);
+            apply_to_cluster(cx);
         }
         Opt::TlsCertFile
         | Opt::TlsKeyFile
@@ -195,9 +198,18 @@ fn apply(cx: &Cx<'_>, option: Opt) -> Result<(), String> {
         Opt::TcpKeepalive => cx.engine.network.listeners.set_keepalive(config.number(option) as u64),
         Opt::Workers => cx.engine.network.crews.resize(config.number(option) as usize)?,
         Opt::Maxclients => return raise_clients(config.number(option) as u64),
+        _ if options::contain(option) => apply_to_cluster(cx),
         _ => {}
     }
     Ok(())
+}
+
+/// Hands the present options to the node of a cluster. The thread of the bus tells the other nodes, and shows the new view.
+fn apply_to_cluster(cx: &Cx<'_>) {
+    let Some(cluster) = cx.engine.cluster.get() else { return };
+    let mut host = ServerHost::without_locks(cx.engine, cx.dice, cx.now);
+    cluster.state.lock().set_options(options::of(&cx.engine.config), time(cx.now), &mut host);
+    cluster.wake();
 }
 
 /// Loads the TLS options and their files, for new connections.

@@ -73,7 +73,9 @@ pub fn clients(cx: &mut Cx<'_>, lines: &mut Lines) {
     let watching =
         clients.iter().map(|client| client.multi.watched.load(Ordering::Relaxed)).filter(|watched| *watched != 0);
     lines.add("connected_clients", clients.len().saturating_sub(cx.engine.replication.replicas.len()));
-    lines.add("cluster_connections", 0);
+    // Each other node has a link in both directions.
+    let nodes = cx.engine.cluster.get().map_or(1, |cluster| cluster.state.lock().nodes().count());
+    lines.add("cluster_connections", 2 * nodes.saturating_sub(1));
     lines.add("maxclients", cx.engine.config.number(Opt::Maxclients));
     lines.add("client_recent_max_input_buffer", most(|client| client.memory.input.load(Ordering::Relaxed)));
     lines.add("client_recent_max_output_buffer", most(|client| client.memory.output.load(Ordering::Relaxed)));
@@ -123,7 +125,7 @@ pub fn memory(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("mem_total_replication_buffers", journal.backlog + journal.for_replicas);
     lines.add("mem_clients_slaves", memory_use.for_replicas());
     lines.add("mem_clients_normal", memory_use.clients);
-    lines.zeros(&["mem_cluster_links"]);
+    lines.add("mem_cluster_links", engine.cluster.get().map_or(0, |cluster| cluster.gauges.allocated_bytes()));
     lines.add("mem_aof_buffer", journal.for_log);
     lines.add("mem_journal", journal.held);
     lines.add("mem_tracking", memory_use.tracking);

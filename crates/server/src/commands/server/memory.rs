@@ -69,6 +69,7 @@ pub fn stats(cx: &mut Cx<'_>) -> Outcome {
     let net_bytes = used_bytes.saturating_sub(memory_use.fixed).max(1);
     let ratio = |all: u64, part: u64| Ratio(all as f64 / part.max(1) as f64);
     let percent = |part: u64, whole: u64| Ratio(part as f64 * 100.0 / whole.max(1) as f64);
+    let links = cx.engine.cluster.get().map_or(0, |cluster| cluster.gauges.allocated_bytes());
     let figures = [
         ("peak.allocated", Count(weighed.peak_bytes)),
         ("total.allocated", Count(used_bytes)),
@@ -76,7 +77,7 @@ pub fn stats(cx: &mut Cx<'_>) -> Outcome {
         ("replication.backlog", Count(journal.backlog)),
         ("clients.slaves", Count(memory_use.for_replicas())),
         ("clients.normal", Count(memory_use.clients)),
-        ("cluster.links", Count(0)),
+        ("cluster.links", Count(links)),
         ("aof.buffer", Count(journal.for_log)),
         ("lua.caches", Count(memory_use.scripts)),
         ("functions.caches", Count(memory_use.functions)),

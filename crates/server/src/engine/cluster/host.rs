@@ -1,12 +1,14 @@
 //! The server around the state machine of a node: its data, its replication and its source of chance.
 //!
-//! A command of CLUSTER lends the locks of all shards, which it holds. A thread that holds none may not use this with the state
-//! machine locked: a command that has all shards may be waiting for that lock. One thread.
+//! A command of CLUSTER lends the locks of all shards, which it holds. Another thread waits for no shard, because a command that
+//! has all shards may be waiting for the state machine, which the thread has locked: a shard in use counts as one with keys.
+//! One thread.
 
 use std::cell::RefCell;
 
 use sleeve_cluster::host::{Host, ReplicationLink};
 use sleeve_cluster::{Slot, Time};
+use sleeve_store::Shard;
 
 use crate::engine::Engine;
 use crate::engine::keyspace::locks::Locks;
@@ -17,7 +19,7 @@ use crate::host::dice::Dice;
 /// The server around the state machine.
 pub struct ServerHost<'a, 's> {
     engine: &'a Engine,
-    locks: RefCell<&'a mut Locks<'s>>,
+    locks: Option<RefCell<&'a mut Locks<'s>>>,
     dice: &'a Dice,
     now: Instant,
 }
@@ -25,7 +27,20 @@ pub struct ServerHost<'a, 's> {
 impl<'a, 's> ServerHost<'a, 's> {
     /// Makes the server around the state machine, for calls at this time.
     pub fn new(engine: &'a Engine, locks: &'a mut Locks<'s>, dice: &'a Dice, now: Instant) -> Self {
-        Self { engine, locks: RefCell::new(locks), dice, now }
+        Self { engine, locks: Some(RefCell::new(locks)), dice, now }
+    }
+
+    /// Makes the server around the state machine for a thread that lends no locks.
+    pub fn without_locks(engine: &'a Engine, dice: &'a Dice, now: Instant) -> Self {
+        Self { engine, locks: None, dice, now }
+    }
+
+    /// Returns the result of `look` at a shard. None if the shard is in use.
+    fn look_at<T>(&self, shard: usize, look: impl FnOnce(&Shard) -> T) -> Option<T> {
+        match &self.locks {
+            Some(locks) => Some(locks.borrow_mut().with(shard, |shard| look(shard))),
+            None => self.engine.keyspace.store.try_lock(shard).map(|shard| look(&shard)),
+        }
     }
 }
 
@@ -45,17 +60,15 @@ impl Host for ServerHost<'_, '_> {
 
     fn keys_in_slot(&self, slot: Slot) -> u64 {
         let shard = self.engine.keyspace.store.shard_of_slot(slot);
-        self.locks.borrow_mut().with(shard, |shard| {
+        let count = |shard: &Shard| {
             (0..shard.databases()).map(|database| sleeve_store::keys_in_slot(shard, database, slot)).sum()
-        })
+        };
+        self.look_at(shard, count).unwrap_or(1)
     }
 
     fn is_empty(&self) -> bool {
-        let mut is_empty = true;
-        self.locks.borrow_mut().for_each(|shard| {
-            is_empty &= (0..shard.databases()).all(|database| shard.len(database) == 0);
-        });
-        is_empty
+        let is_empty = |shard: &Shard| (0..shard.databases()).all(|database| shard.len(database) == 0);
+        (0..self.engine.keyspace.store.shards()).all(|shard| self.look_at(shard, is_empty).unwrap_or(false))
     }
 
     fn random(&mut self) -> u64 {

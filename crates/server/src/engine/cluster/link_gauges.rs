@@ -45,6 +45,11 @@ impl LinkGauges {
         self.queues.lock().clone()
     }
 
+    /// Returns the memory of all queues, in bytes.
+    pub fn allocated_bytes(&self) -> u64 {
+        self.queues.lock().values().map(|queue| queue.allocated_bytes).sum()
+    }
+
     /// Returns the number of links that were closed because too much waited for them.
     pub fn closed(&self) -> u64 {
         self.closed.load(Ordering::Relaxed)

@@ -27,6 +27,28 @@ pub fn of(config: &Config) -> Options {
     }
 }
 
+/// Returns whether the options of the state machine depend on this option, besides the ports for clients.
+pub fn contain(option: Opt) -> bool {
+    matches!(
+        option,
+        Opt::ClusterNodeTimeout
+            | Opt::ClusterRequireFullCoverage
+            | Opt::ClusterReplicaNoFailover
+            | Opt::ClusterReplicaValidityFactor
+            | Opt::ClusterMigrationBarrier
+            | Opt::ClusterAllowReplicaMigration
+            | Opt::ClusterPreferredEndpointType
+            | Opt::ClusterAnnounceIp
+            | Opt::ClusterAnnounceHostname
+            | Opt::ClusterAnnounceHumanNodename
+            | Opt::ClusterAnnouncePort
+            | Opt::ClusterAnnounceTlsPort
+            | Opt::ClusterAnnounceBusPort
+            | Opt::ReplPingReplicaPeriod
+            | Opt::TlsCluster
+    )
+}
+
 /// Returns the address under which this node announces itself.
 fn address(config: &Config) -> Address {
     let text = |option| String::from_utf8_lossy(&config.text(option)).into_owned();
