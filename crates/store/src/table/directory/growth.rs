@@ -27,6 +27,10 @@ const MERGED_MAX: usize = 3 * LENGTH_MAX;
 const CROWD_MAX: usize = 32;
 const CROWD_MERGED_MAX: usize = CROWD_MAX / 2;
 
+/// The number of places up to which a segment by slot gives up its array with its last entry. To write more places for each
+/// key that comes and goes takes longer than it is worth, and few segments have so many.
+const VACATED_SPREAD_MAX: usize = 64;
+
 impl Directory {
     /// Makes room for one more key, which is added at once, and returns the number of its segment's first place.
     #[inline]
@@ -114,7 +118,7 @@ impl Directory {
                 continue;
             }
             let length = length_for(segment.count as usize);
-            if self.slot_bits > 0 && segment.count == 0 {
+            if self.slot_bits > 0 && segment.count == 0 && self.spread(first) <= VACATED_SPREAD_MAX {
                 self.replace(&[segment], &[Segment::vacant(segment.depth)], first);
             } else if length < segment.length() {
                 self.resize(first, length, placement);
