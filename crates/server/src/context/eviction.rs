@@ -157,7 +157,12 @@ fn gather(cx: &mut Cx<'_>, policy: MaxmemoryPolicy) -> bool {
 /// empty. Returns None if no shard has such keys.
 fn draw(cx: &mut Cx<'_>, policy: MaxmemoryPolicy) -> Option<Vec<Candidate>> {
     let (engine, now, shards) = (cx.engine, cx.now, cx.engine.keyspace.store.shards());
-    let (first, random) = (cx.dice.below(shards), cx.dice.number());
+    let first = match engine.keyspace.store.is_by_slot() {
+        // One slot is in one shard, so shards may differ much: with equal chances the keys of small ones would go first.
+        true => engine.keyspace.estimate.draw_shard(cx.dice.number()),
+        false => cx.dice.below(shards),
+    };
+    let random = cx.dice.number();
     let (mut drawn, mut are_any) = (Vec::new(), false);
     for step in 0..shards {
         cx.locks.with((first + step) % shards, |shard| {

@@ -94,6 +94,19 @@ impl Estimate {
         }
     }
 
+    /// Returns a shard that `random` chooses in proportion to the bytes of each.
+    pub fn draw_shard(&self, random: u64) -> usize {
+        let sizes = || self.shards.iter().map(|shard| shard.load(Ordering::Relaxed));
+        let mut rest = ((u128::from(random) * u128::from(sizes().sum::<u64>())) >> 64) as u64;
+        // A shard that shrinks meanwhile may leave a rest; then the first will do.
+        let drawn = sizes().position(|size| {
+            let is_here = rest < size;
+            rest = rest.saturating_sub(size);
+            is_here
+        });
+        drawn.unwrap_or(0)
+    }
+
     /// Notes the size of the empty process, which serves only this engine.
     pub fn note_startup(&self, bytes: u64) {
         self.startup.store(bytes, Ordering::Relaxed);
@@ -158,6 +171,15 @@ mod tests {
         }
         estimate.note_overhead(5);
         assert_eq!(estimate.total(), 125);
+    }
+
+    #[test]
+    fn shards_are_drawn_in_proportion_to_their_bytes() {
+        let estimate = Estimate::new(3);
+        assert_eq!(estimate.draw_shard(u64::MAX), 0);
+        [(0, 100), (2, 300)].into_iter().for_each(|(shard, bytes)| estimate.note(shard, bytes));
+        let drawn = [0, u64::MAX / 5, u64::MAX / 3, u64::MAX].map(|random| estimate.draw_shard(random));
+        assert_eq!(drawn, [0, 0, 2, 2]);
     }
 
     #[test]
