@@ -18,7 +18,7 @@ use crate::scripted::{config, serve, until};
 /// An event: its text with its fields, its level, and the thread that has reported it.
 type Told = (String, Level, ThreadId);
 
-/// The events of the test below, among those of this process.
+/// The collected events that belong to the test below; other tests of this process cause events too.
 static TOLD: Mutex<Vec<Told>> = Mutex::new(Vec::new());
 
 /// The words by which these events are recognized; all others belong to other tests.

@@ -51,8 +51,8 @@ impl ReplayBuffer {
     /// Copies the bytes that were written last, because the next are about to be written. `answered` of the bytes that have
     /// left are answered.
     pub(super) fn append(&mut self, written: LastWritten<'_>, answered: u64) {
-        // Bytes that were removed before they left stand ahead of those that have left, and the bytes between the two are
-        // answered.
+        // The written bytes may start with requests that were removed before they left, so that they seem to begin within
+        // this buffer. If they begin behind its end, the bytes in between are answered, and the buffer begins anew.
         let first = self.end().max(written.sent.saturating_sub(written.bytes.len() as u64));
         if first > self.end() {
             *self = Self { bytes: Vec::new(), start: first };

@@ -75,7 +75,7 @@ pub enum Letter {
     Users,
     /// Let paused clients go on, if nothing holds them any more.
     Resume,
-    /// Take in a session that another thread was running and has brought back.
+    /// Take back a session: the thread that ran its long script has returned it.
     Returned,
     /// More of the journal is durable: held replies may be sent.
     Durable,

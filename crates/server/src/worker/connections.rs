@@ -351,7 +351,7 @@ impl Connections {
         self.driver.hold(token, false);
     }
 
-    /// Takes in the sessions that other threads have brought back.
+    /// Takes back the sessions that threads with long scripts have returned.
     pub fn take_returned(&mut self, scratch: &mut Scratch) {
         while let Some(returned) = self.home.take_returned() {
             let (token, mut session) = (returned.token, returned.session);

@@ -42,12 +42,12 @@ impl LongScripts {
         self.detached.is_empty()
     }
 
-    /// Enters the session of this connection and client, which is running, until it is brought back.
+    /// Enters the session of this connection and client, which runs a script, until it is returned.
     pub fn detach(&mut self, token: Token, id: u64) {
         self.detached.push(DetachedSession { token, id, has_ended: false, is_killed: false, kept_bytes: 0 });
     }
 
-    /// Removes the session of a connection, which was brought back; returns its state, if it was detached.
+    /// Removes the session of a connection, which was returned; returns its state, if it was detached.
     pub fn attach(&mut self, token: Token) -> Option<DetachedSession> {
         let index = self.detached.iter().position(|detached| detached.token == token)?;
         Some(self.detached.remove(index))

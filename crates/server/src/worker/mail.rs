@@ -103,7 +103,7 @@ impl Worker {
             Letter::Listen => self.watch_doors(scratch),
             Letter::Users => self.connections.close_forbidden(),
             Letter::Resume => return self.resume(scratch),
-            // Sessions that were brought back are taken in after all letters.
+            // The worker takes its sessions back from long scripts after it has read all letters.
             Letter::Returned => {}
             Letter::Durable => self.connections.release_replies(scratch),
             Letter::FollowJournal(id) => self.connections.follow_journal(id),

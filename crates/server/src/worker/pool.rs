@@ -59,7 +59,7 @@ pub(super) struct Member {
     pub mailbox: Arc<Mailbox>,
     /// The number of its clients, including connections that were given to it and not taken over yet.
     pub clients: AtomicUsize,
-    /// The sessions that were brought back.
+    /// The sessions that threads with long scripts have returned.
     returned: Mutex<VecDeque<Returned>>,
 }
 
@@ -255,7 +255,7 @@ impl Member {
         self.mailbox.post(Letter::Returned);
     }
 
-    /// Takes a session that was brought back.
+    /// Takes a session that the thread with its long script has returned.
     pub fn take_returned(&self) -> Option<Returned> {
         self.returned.lock().pop_front()
     }

@@ -93,11 +93,16 @@ macro_rules! narrow {
     ($($type:ident),*) => { $(
         impl FromReply for $type {
             fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
-                let value = i64::from_reply(frame).map_err(|error| narrower::<Self>(&frame, error))?;
-                Self::try_from(value).map_err(|_| beyond::<Self>(value))
+                narrow(frame)
             }
         }
     )* };
+}
+
+/// Reads an integer by way of an `i64`.
+fn narrow<T: Integer + TryFrom<i64>>(frame: Frame<'_>) -> Result<T, Error> {
+    let value = i64::from_reply(frame).map_err(|error| narrower::<T>(&frame, error))?;
+    T::try_from(value).map_err(|_| beyond::<T>(value))
 }
 
 /// Returns an error of decoding an `i64` in terms of the type that the caller asked for: a number beyond an `i64` is beyond
@@ -117,11 +122,7 @@ macro_rules! wide {
     ($($type:ident),*) => { $(
         impl FromReply for $type {
             fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
-                if let Some(value) = parsed(frame) {
-                    return Ok(value);
-                }
-                let value = i64::from_reply(frame).map_err(|error| narrower::<Self>(&frame, error))?;
-                Self::try_from(value).map_err(|_| beyond::<Self>(value))
+                parsed(frame).map_or_else(|| narrow(frame), Ok)
             }
         }
     )* };
@@ -131,8 +132,7 @@ wide!(i128, u64, u128, usize);
 
 impl FromReply for u8 {
     fn from_reply(frame: Frame<'_>) -> Result<Self, Error> {
-        let value = i64::from_reply(frame).map_err(|error| narrower::<Self>(&frame, error))?;
-        Self::try_from(value).map_err(|_| beyond::<Self>(value))
+        narrow(frame)
     }
 
     fn several_from_owned(reply: Box<[u8]>) -> Result<Vec<Self>, Error> {

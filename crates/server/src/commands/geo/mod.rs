@@ -10,7 +10,7 @@ use sleeve_wire::number;
 use sleeve_wire::reply::{Protocol, Writer};
 
 use super::sorted_set;
-use super::sorted_set::{AddOptions, read};
+use super::sorted_set::AddOptions;
 use crate::context::Cx;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
@@ -85,29 +85,17 @@ pub fn reply_distance(reply: &mut Writer<'_>, distance: f64) {
 
 /// GEOHASH key \[member ...\]
 pub fn geohash(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let members = request.args.from(2);
-    read(cx, request.key(0), |set, reply| {
-        reply.array(members.len());
-        for member in members.iter() {
-            match set.and_then(|set| set.score(member)) {
-                Some(score) => reply.bulk(&Position::of_score(score).text()),
-                None => reply.null(),
-            }
-        }
+    sorted_set::reply_scores(cx, request, |reply, score| match score {
+        Some(score) => reply.bulk(&Position::of_score(score).text()),
+        None => reply.null(),
     })
 }
 
 /// GEOPOS key \[member ...\]
 pub fn geopos(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let members = request.args.from(2);
-    read(cx, request.key(0), |set, reply| {
-        reply.array(members.len());
-        for member in members.iter() {
-            match set.and_then(|set| set.score(member)) {
-                Some(score) => reply_position(reply, Position::of_score(score)),
-                None => reply.null_array(),
-            }
-        }
+    sorted_set::reply_scores(cx, request, |reply, score| match score {
+        Some(score) => reply_position(reply, Position::of_score(score)),
+        None => reply.null_array(),
     })
 }
 

@@ -208,10 +208,15 @@ pub fn zscore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// ZMSCORE key member \[member ...\]
 pub fn zmscore(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    reply_scores(cx, request, reply_score)
+}
+
+/// Replies with an array: for each member that the request names, `write` writes its score, if it has one.
+pub fn reply_scores(cx: &mut Cx<'_>, request: Request<'_>, write: impl Fn(&mut Writer<'_>, Option<f64>)) -> Outcome {
     let members = request.args.from(2);
     read(cx, request.key(0), |set, reply| {
         reply.array(members.len());
-        members.iter().for_each(|member| reply_score(reply, set.and_then(|set| set.score(member))));
+        members.iter().for_each(|member| write(reply, set.and_then(|set| set.score(member))));
     })
 }
 

@@ -19,11 +19,10 @@ impl Persistence {
     /// Returns whether a reply that shows the journal up to this offset may be sent. If no other thread is writing, writes
     /// the unwritten part of the journal to the AOF here.
     pub fn passes(&self, engine: &Engine, shown: u64) -> bool {
-        let persistence = self;
-        if shown > persistence.passed() {
-            engine.persistence.aof.write_if_idle(engine);
+        if shown > self.passed() {
+            self.aof.write_if_idle(engine);
         }
-        shown <= persistence.passed()
+        shown <= self.passed()
     }
 
     /// Waits until replies may show the journal up to this offset. Returns false if the AOF cannot be written.
@@ -50,11 +49,9 @@ impl Persistence {
     /// Calls back, from any thread, when all that is in the journal now has been fsynced: with true, or with false as soon as
     /// it is clear that this cannot be known. May call before it returns.
     pub fn when_synced(&self, engine: &Engine, call: impl FnOnce(bool) + Send + 'static) {
-        let waiters = &self.aof.sync_waiters;
-        waiters.enter_call(engine.journal.end(), Box::new(call));
+        self.aof.sync_waiters.enter_call(engine.journal.end(), Box::new(call));
         // The offset may have advanced since it was checked.
-        let known = self.known_synced_offset(engine).filter(|_| engine.failure().is_none());
-        waiters.take_calls(known).into_iter().for_each(|call| call(known.is_some()));
+        self.call_synced(self.known_synced_offset(engine).filter(|_| engine.failure().is_none()));
     }
 
     /// Registers `owner` for a letter when `known_synced_offset` is no longer `synced`. If it differs already, returns true,

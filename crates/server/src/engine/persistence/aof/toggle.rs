@@ -82,13 +82,12 @@ impl Aof {
 
     /// Removes the files that the AOF no longer needs, if the options ask for that.
     pub(in crate::engine::persistence) fn remove_history(&self, engine: &Engine) {
-        let file = self;
         if engine.config.flag(Opt::AofDisableAutoGc) {
             return;
         }
-        let Some(history) = file.with(|open| open.log.history()).flatten() else { return };
+        let Some(history) = self.with(|open| open.log.history()).flatten() else { return };
         match history.run() {
-            Ok(()) => _ = file.with(|open| open.log.history_removed()),
+            Ok(()) => _ = self.with(|open| open.log.history_removed()),
             Err(error) => log::warning(&format!("Old files of the log cannot be removed: {error}")),
         }
     }
@@ -107,9 +106,8 @@ impl Aof {
 
     /// Returns whether the AOF is switched on and its first base is not in place yet.
     pub(in crate::engine::persistence) fn lacks_first_base(&self, engine: &Engine) -> bool {
-        let file = self;
         let is_wanted = engine.config.flag(Opt::Appendonly) && !engine.lifecycle.readiness.has(Hindrance::Loading);
-        is_wanted && (!file.is_open() || file.lacks_base())
+        is_wanted && (!self.is_open() || self.lacks_base())
     }
 
     /// Switches the AOF on or off. While the data is being loaded, it is switched on as soon as the loading has ended. An AOF
@@ -118,15 +116,14 @@ impl Aof {
     /// # Errors
     /// The reason why the AOF cannot be begun.
     pub fn toggle(&self, engine: &Arc<Engine>, is_on: bool) -> Result<(), String> {
-        let file = self;
         if engine.lifecycle.readiness.has(Hindrance::Loading) {
             return Ok(());
         }
         if !is_on {
             return self.toggle_off(engine);
         }
-        file.end.wait_until_closed();
-        if file.is_open() || file.has_starting() {
+        self.end.wait_until_closed();
+        if self.is_open() || self.has_starting() {
             return Ok(());
         }
         if self.may_have_folder(engine) {
@@ -137,7 +134,7 @@ impl Aof {
         }
         let folder = self.open_folder(engine)?;
         let waiting = folder.wait(engine.journal.end()).map_err(|error| reason(&error))?;
-        file.set_starting(waiting);
+        self.set_starting(waiting);
         if engine.persistence.snapshots.start(engine, Purpose::Base, Instant::now(), &mut None).is_err() {
             engine.persistence.snapshots.write_next(engine, Purpose::Base);
         }
@@ -188,9 +185,8 @@ impl Aof {
         &self,
         engine: &Engine,
     ) -> Result<Option<AofWriter>, String> {
-        let file = self;
-        let starting = file.take_starting();
-        if starting.is_some() || file.is_open() || !engine.config.flag(Opt::Appendonly) {
+        let starting = self.take_starting();
+        if starting.is_some() || self.is_open() || !engine.config.flag(Opt::Appendonly) {
             return Ok(starting);
         }
         let begun = self
@@ -255,11 +251,10 @@ impl Aof {
 
     /// Keeps an AOF for the next base, unless the AOF has been switched off in the meantime.
     pub(in crate::engine::persistence) fn keep_starting(&self, engine: &Engine, log: AofWriter) {
-        let file = self;
-        file.set_starting(log);
+        self.set_starting(log);
         // The thread that switches the AOF off first sets the option, and then looks for this AOF.
         if !engine.config.flag(Opt::Appendonly) {
-            drop(file.take_starting());
+            drop(self.take_starting());
         }
     }
 

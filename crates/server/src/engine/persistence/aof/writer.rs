@@ -119,9 +119,8 @@ impl Aof {
     /// Writes the journal to the AOF, unless another thread is writing, which then writes this part too. During an fsync,
     /// leaves it to the AOF thread.
     pub(in crate::engine::persistence) fn write_if_idle(&self, engine: &Engine) {
-        let file = self;
-        if file.is_open() && Policy::of(&engine.config) != Policy::Always {
-            file.with_if_idle(|open| self.write_open(engine, open));
+        if self.is_open() && Policy::of(&engine.config) != Policy::Always {
+            self.with_if_idle(|open| self.write_open(engine, open));
         }
     }
 
@@ -250,16 +249,15 @@ impl Aof {
 
     /// Fsyncs the written bytes. No lock is held during the fsync.
     pub(in crate::engine::persistence) fn sync(&self, engine: &Engine) {
-        let file = self;
-        let turn = file.sync_turn();
-        let opening = file.opening();
-        let Some(job) = file.with(|open| open.log.sync_job()).flatten() else { return };
-        file.set_syncing(true);
+        let turn = self.sync_turn();
+        let opening = self.opening();
+        let Some(job) = self.with(|open| open.log.sync_job()).flatten() else { return };
+        self.set_syncing(true);
         let synced = job.run();
-        file.set_syncing(false);
+        self.set_syncing(false);
         // If another AOF has been opened in the meantime, the outcome says nothing about it.
-        file.with(|open| match &synced {
-            _ if file.opening() != opening => {}
+        self.with(|open| match &synced {
+            _ if self.opening() != opening => {}
             Ok(()) => {
                 open.log.synced(&job);
                 self.note_synced(engine, open);
