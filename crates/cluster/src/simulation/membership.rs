@@ -1,10 +1,11 @@
 //! Nodes meet, and are forgotten.
 
+use crate::id::NodeId;
 use crate::node::NodeFlags;
 use crate::packet::{Body, Extension, Heartbeat, HeartbeatKind, Packet};
 use crate::simulation::World;
 use crate::state::forgotten::Forgotten;
-use crate::state::members;
+use crate::state::{ClusterState, members};
 
 #[test]
 fn nodes_that_meet_one_node_come_to_know_each_other() {
@@ -104,7 +105,7 @@ fn a_stranger_without_a_meet_changes_nothing() {
         let packet = Packet::Full { header: Box::new(header.clone()), body };
         world.command(0, |state, now, host| state.receive_packet(link, packet, now, host));
     }
-    let flags = |nodes: &std::collections::BTreeMap<crate::NodeId, crate::Node>| {
+    let flags = |nodes: &std::collections::BTreeMap<NodeId, crate::Node>| {
         nodes.values().map(|node| (node.id, node.flags, node.address.clone())).collect::<Vec<_>>()
     };
     assert_eq!(flags(&nodes), flags(&world.state(0).nodes));
@@ -156,4 +157,44 @@ fn idle_nodes_send_few_packets() {
     world.run(60_000);
     let per_node_second = (world.sent - before) / 60 / 6;
     assert!(per_node_second <= 15, "{per_node_second} packets a second");
+}
+
+/// Returns whether all servers see a primary and its replicas in this shard.
+fn is_one_shard(world: &World, places: &[usize], shard: NodeId) -> bool {
+    let is_in =
+        |state: &ClusterState, place: &usize| state.node(world.id(*place)).is_some_and(|node| node.shard == shard);
+    world.states().all(|state| places.iter().all(|place| is_in(state, place)))
+}
+
+#[test]
+fn a_shard_has_one_id_in_all_views_and_through_a_failover() {
+    let mut world = World::cluster(3, 6, 11);
+    let shard = members::random_id(&mut world.servers[0].data);
+    world.command(0, |state, _, _| {
+        let me = state.id();
+        members::set_shard(state, me, shard);
+    });
+    world.run_until("all know the shard", 5_000, |world| is_one_shard(world, &[0, 3, 6], shard));
+    world.crash(0);
+    world.run_until("the cluster works", 20_000, World::is_healed);
+    assert!(is_one_shard(&world, &[3, 6], shard));
+    world.restart(0, true);
+    world.run_until("all are of the shard", 20_000, |world| is_one_shard(world, &[0, 3, 6], shard));
+}
+
+#[test]
+fn a_replica_with_another_shard_in_its_file_starts_and_takes_its_primarys() {
+    let mut world = World::cluster(3, 3, 12);
+    let (shard, other) = (world.state(0).myself().shard, world.state(1).myself().shard);
+    world.run(1_000);
+    world.crash(3);
+    let lines = world.servers[3].disk.lines().map(|line| {
+        let is_own = line.contains("myself");
+        if is_own { line.replace(&shard.to_string(), &other.to_string()) } else { line.to_owned() }
+    });
+    // The primary is named by the same id, so that is put back.
+    let text: Vec<String> = lines.map(|line| line.replace(&format!(" {other} "), &format!(" {shard} "))).collect();
+    world.servers[3].disk = text.join("\n") + "\n";
+    world.restart(3, true);
+    world.run_until("all are of the shard", 10_000, |world| world.is_healed() && is_one_shard(world, &[0, 3], shard));
 }

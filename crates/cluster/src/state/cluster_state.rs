@@ -73,6 +73,8 @@ pub(crate) struct Clock {
 pub(crate) struct Duties {
     /// Whether nodes.conf is to be written.
     pub save: Option<Save>,
+    /// Whether a lazy nodes.conf may wait until the next tick. Packets change it often while a cluster forms.
+    pub may_wait: bool,
     /// Whether the health is to be judged.
     pub judge: bool,
     /// Whether all nodes are to be told by a PONG of a change of this node.
@@ -127,7 +129,7 @@ impl ClusterState {
             traffic: Traffic::default(),
             election: Election::default(),
             manual_failover: ManualFailover::default(),
-            duties: Duties { save: Some(Save::Synced), judge: true, announce: false },
+            duties: Duties { save: Some(Save::Synced), judge: true, ..Duties::default() },
             followed: None,
             options: options.clone(),
             actions: Vec::new(),

@@ -52,6 +52,7 @@ impl ClusterState {
         self.begin(now, host);
         receive::packet(self, link, packet, now, host);
         self.settle(now, host);
+        self.duties.may_wait = true;
     }
 
     /// Takes a link that another node has opened, with the IP addresses of the other end and of this end.
@@ -107,11 +108,13 @@ impl ClusterState {
         self.settle(now, host);
     }
 
-    /// Returns the actions since the last call. A nodes.conf that is to be written is the first.
+    /// Returns the actions since the last call. A nodes.conf that is to be written is the first. If only packets have changed it,
+    /// and in a way that the other nodes would tell again, it waits for the next tick.
     pub fn take_actions(&mut self) -> Vec<Action> {
         self.manual_failover.actions_taken();
         let mut actions = std::mem::take(&mut self.actions);
-        if let Some(save) = self.duties.save.take() {
+        let is_due = |save: &mut Save| *save == Save::Synced || !self.duties.may_wait;
+        if let Some(save) = self.duties.save.take_if(is_due) {
             let text = nodes_conf::write(&self.stored());
             actions.insert(0, Action::Save { text, sync: save == Save::Synced });
         }
@@ -121,6 +124,7 @@ impl ClusterState {
     /// Begins an event.
     pub(crate) fn begin(&mut self, now: Time, host: &dyn Host) {
         self.clock.now = now;
+        self.duties.may_wait = false;
         self.manual_failover.event_begins();
         self.take_offset(host);
     }
