@@ -11,7 +11,7 @@
 //! | --- | --- |
 //! | `boot` | A server process starts and stops: its configuration, listeners, workers, signals. |
 //! | `worker` | One thread with its driver, its connections and their sessions; letters from other threads; limits. |
-//! | `follower` | The thread of a replica: it follows a primary, loads its data and applies its journal. |
+//! | `peers` | The threads that speak with other servers: that of a replica, which follows a primary and applies its journal, and that of a cluster's node. |
 //! | `loading` | The data comes back: from the AOF, from a snapshot, from a primary. |
 //! | `session` | One client: bytes in, requests cut out of them, replies out; over sockets, or in the caller's own thread. |
 //! | `execute` | The spine, and the only way in which a command runs: gates, locks, the command, the clients served by its change. |
@@ -39,12 +39,12 @@ pub mod config;
 mod context;
 pub mod engine;
 mod execute;
-pub mod follower;
 pub mod host;
 pub mod loading;
 mod lua;
 mod messaging;
 mod net;
+pub mod peers;
 mod request;
 mod session;
 #[cfg(test)]
@@ -59,7 +59,7 @@ pub use crate::engine::replication::primary::when_replicas_have;
 pub use crate::engine::replication::role::Address;
 pub use crate::engine::replication::role_change::follow_primary;
 pub use crate::execute::replay::{Refused, Replay};
-pub use crate::follower::link;
+pub use crate::peers::follower::link;
 pub use crate::session::local::{Closed, Local};
 
 /// The version of Redis with this behaviour, for clients that decide by it.

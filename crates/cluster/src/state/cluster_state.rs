@@ -158,6 +158,11 @@ impl ClusterState {
         self.me
     }
 
+    /// Returns the links that are open or being opened.
+    pub fn links(&self) -> &Links {
+        &self.links
+    }
+
     /// Returns this node.
     pub fn myself(&self) -> &Node {
         self.nodes.get(&self.me).expect("a node is always in its own table")

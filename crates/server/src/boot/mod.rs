@@ -23,7 +23,6 @@ use crate::engine::Engine;
 use crate::engine::readiness::Hindrance;
 use crate::engine::replication::role_change;
 use crate::engine::watchdog::thread as watchdog_thread;
-use crate::follower;
 use crate::host::crash;
 use crate::host::facts;
 use crate::host::log;
@@ -34,6 +33,8 @@ use crate::loading;
 use crate::net::listeners::ListenError;
 use crate::net::tls;
 use crate::net::{Listener, bind_tcp};
+use crate::peers::cluster_bus::{self, BusThread, NewNode};
+use crate::peers::follower;
 use crate::worker::Doors;
 use crew::Crew;
 
@@ -134,6 +135,18 @@ fn load_certificate(engine: &Engine) -> Result<(), StartError> {
     Ok(())
 }
 
+/// Makes this server a node of a cluster, if the options say so.
+fn join_cluster(engine: &Engine) -> Result<Option<NewNode>, StartError> {
+    let joined = cluster_bus::join(engine).map_err(StartError::Cluster);
+    joined.inspect_err(|error| log::warning(&error.to_string()))
+}
+
+/// Starts the thread of the bus, if this server is a node of a cluster.
+fn start_bus(engine: &Arc<Engine>, node: Option<NewNode>) -> Result<Option<BusThread>, StartError> {
+    let started = node.map(|node| cluster_bus::start(engine, node)).transpose().map_err(StartError::Cluster);
+    started.inspect_err(|error| log::warning(&error.to_string()))
+}
+
 /// Makes the users that the configuration or its file of users describes.
 pub(crate) fn load_users(engine: &Engine) -> Result<(), StartError> {
     let (config, lines) = (&engine.config, engine.config.users());
@@ -183,6 +196,9 @@ pub enum StartError {
     /// The users that the configuration names cannot be used.
     #[error("{0}")]
     Users(String),
+    /// This server cannot be a node of its cluster.
+    #[error("{0}")]
+    Cluster(String),
     /// The data cannot be loaded.
     #[error("{0}")]
     Data(String),
@@ -237,6 +253,7 @@ pub fn serve(
     load_users(&engine)?;
     load_certificate(&engine)?;
     open_listeners(&engine)?;
+    let node = join_cluster(&engine)?;
     let attendant = attend(&engine).map_err(StartError::Attendant);
     attendant.inspect_err(|error| log::warning(&error.to_string()))?.iter().for_each(|line| log::notice(line));
     process_title::show(&engine.config);
@@ -270,8 +287,10 @@ pub fn serve(
     }
     let is_local = server.addresses().is_empty();
     begin_service(&engine, if is_local { READY_BY_PATH } else { READY });
+    let bus = start_bus(&engine, node).inspect_err(|_| pid_file.iter().for_each(Claim::release))?;
     systemd::tell(&engine.config, systemd::READY);
     server.wait();
+    drop(bus);
     systemd::tell(&engine.config, systemd::STOPPING);
     end_rest(&engine);
     pid_file.iter().for_each(Claim::release);

@@ -122,16 +122,8 @@ fn contradiction(config: &Config) -> Option<String> {
     if config.is_set(Opt::Replicaof) {
         return Some("replicaof directive not allowed in cluster mode".to_owned());
     }
-    if let Err(reason) = bus_port(config) {
-        return Some(reason);
-    }
-    Some(UNFINISHED_CLUSTER.to_owned())
+    bus_port(config).err()
 }
-
-/// The refusal of `cluster-enabled yes` until this server speaks with the other nodes of a cluster.
-const UNFINISHED_CLUSTER: &str = "'cluster-enabled yes' is not supported yet, because this server does not speak with the other \
-                                  nodes of a cluster: write 'cluster-enabled no', and let replicas ('replicaof') and Sentinel \
-                                  stand in for a server that fails";
 
 /// The distance between the port for clients and the port for the other nodes of a cluster.
 const BUS_PORT_OFFSET: i64 = 10_000;

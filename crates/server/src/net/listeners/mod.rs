@@ -155,6 +155,14 @@ pub fn addresses(config: &Config) -> Result<Vec<(SocketAddr, bool)>, ListenError
     Ok(wanted(config)?.into_iter().map(|wanted| (wanted.address, wanted.is_tls)).collect())
 }
 
+/// Opens the sockets at which other nodes of a cluster are accepted: at the addresses of `bind`, on this port.
+///
+/// # Errors
+/// The first address that cannot be opened.
+pub fn open_bus(config: &Config, port: u16, is_tls: bool) -> Result<Vec<Arc<Listener>>, ListenError> {
+    open_all(config, &wanted_at(config, port, is_tls)?)
+}
+
 /// Returns the TCP addresses that the options name.
 fn wanted(config: &Config) -> Result<Vec<ListenAddress>, ListenError> {
     let mut all = wanted_at(config, config.number(Opt::Port) as u16, false)?;

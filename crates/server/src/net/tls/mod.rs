@@ -1,4 +1,5 @@
-//! TLS between a connection and its session: ciphertext in and out on one side, plain bytes on the other.
+//! TLS between a connection and its session: ciphertext in and out on one side, plain bytes on the other. The nodes of a
+//! cluster speak with each other through the same channels, which either of them may begin.
 //!
 //! A [`Channel`] is one connection's state; it touches no socket. The worker passes it the bytes that arrived and gets the
 //! client's plain bytes, or passes it replies and gets the bytes to send; during the handshake there are bytes to send
@@ -14,10 +15,11 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use parking_lot::RwLock;
-use rustls::{ServerConfig, ServerConnection};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 
 pub use outgoing::load as load_for_primaries;
-pub use settings::load;
+pub use settings::{load, load_for_nodes};
 
 /// The configuration of new connections, if the options name a certificate.
 #[derive(Debug, Default)]
@@ -34,17 +36,14 @@ impl Tls {
     /// Makes the channel of a new connection; returns None if there is no certificate.
     pub fn channel(&self) -> Option<Box<Channel>> {
         let config = self.config.read().clone()?;
-        let mut connection = ServerConnection::new(config).ok()?;
-        // Written bytes are taken out at once, and the output of a client has limits of its own.
-        connection.set_buffer_limit(None);
-        Some(Box::new(Channel { connection, plain: Vec::new(), has_ended: false }))
+        Channel::accept(config)
     }
 }
 
 /// The TLS state of one connection.
 #[derive(Debug)]
 pub struct Channel {
-    connection: ServerConnection,
+    connection: Connection,
     /// The client's plain bytes of the last call of [`Channel::open`].
     plain: Vec<u8>,
     has_ended: bool,
@@ -54,6 +53,23 @@ pub struct Channel {
 const KEPT_BYTES: usize = 4 * 1024;
 
 impl Channel {
+    /// Makes the channel of a connection that was accepted; returns None if the configuration cannot be used.
+    pub fn accept(config: Arc<ServerConfig>) -> Option<Box<Self>> {
+        ServerConnection::new(config).ok().map(Connection::Server).map(Self::of)
+    }
+
+    /// Makes the channel of a connection that was opened to a host; returns None if the host's name cannot be used.
+    pub fn connect(config: Arc<ClientConfig>, host: &str) -> Option<Box<Self>> {
+        let name = ServerName::try_from(host.to_owned()).ok()?;
+        ClientConnection::new(config, name).ok().map(Connection::Client).map(Self::of)
+    }
+
+    fn of(mut connection: Connection) -> Box<Self> {
+        // Written bytes are taken out at once, and the output of a client has limits of its own.
+        connection.set_buffer_limit(None);
+        Box::new(Self { connection, plain: Vec::new(), has_ended: false })
+    }
+
     /// Takes the bytes that arrived; returns the client's plain bytes in them.
     ///
     /// # Errors

@@ -28,12 +28,25 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 /// # Errors
 /// The first file that cannot be used, or the first word that names nothing.
 pub fn load(config: &Config) -> Result<Arc<ServerConfig>, String> {
+    load_asking(config, config.client_certificates())
+}
+
+/// Builds the configuration of the connections that other nodes of a cluster open. Each of them has to present a trusted
+/// certificate, as in Redis, whatever the options ask of clients.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_for_nodes(config: &Config) -> Result<Arc<ServerConfig>, String> {
+    load_asking(config, ClientCertificates::Required)
+}
+
+fn load_asking(config: &Config, wanted: ClientCertificates) -> Result<Arc<ServerConfig>, String> {
     let mut provider = provider();
     let identity = identity(config, OF_SERVER, &provider)?;
     restrict_suites(config, &mut provider)?;
     let provider = Arc::new(provider);
     let versions = versions(config)?;
-    let verifier = verifier(config, &provider)?;
+    let verifier = verifier((config, wanted), &provider)?;
     let builder = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&versions)
         .map_err(|error| format!("the ciphers do not fit the protocols: {error}"))?;
@@ -76,8 +89,10 @@ pub(super) fn identity(config: &Config, options: Own, provider: &CryptoProvider)
 }
 
 /// Returns the verifier of client certificates; None if clients are not asked for one.
-fn verifier(config: &Config, provider: &Arc<CryptoProvider>) -> Result<Option<Arc<dyn ClientCertVerifier>>, String> {
-    let wanted = config.client_certificates();
+fn verifier(
+    (config, wanted): (&Config, ClientCertificates),
+    provider: &Arc<CryptoProvider>,
+) -> Result<Option<Arc<dyn ClientCertVerifier>>, String> {
     if wanted == ClientCertificates::NotAsked {
         return Ok(None);
     }

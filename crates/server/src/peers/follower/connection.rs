@@ -13,12 +13,12 @@ use crate::config::Opt;
 use crate::engine::Engine;
 use crate::engine::clients::client_info::ClientSocket;
 use crate::engine::replication::role::{LinkState, Task, Transfer};
-use crate::follower::link::LinkError;
 use crate::host::clock;
 use crate::host::clock::Instant;
 use crate::host::waiting;
 use crate::net::outgoing::Outgoing;
 use crate::net::tls;
+use crate::peers::follower::link::LinkError;
 
 /// The bytes of one read.
 const READ_BYTES: usize = 256 << 10;

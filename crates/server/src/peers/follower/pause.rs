@@ -14,7 +14,7 @@
 
 use std::time::Duration;
 
-use crate::follower::link::Fault;
+use crate::peers::follower::link::Fault;
 
 /// The shortest pause.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -20,10 +20,10 @@ use crate::engine::Engine;
 use crate::engine::replication::Id;
 use crate::engine::replication::role::Transfer;
 use crate::execute::replay::Replay;
-use crate::follower::link::{LinkError, Size};
 use crate::host::log;
 use crate::host::threads;
 use crate::loading::replacing::{self, Arrival};
+use crate::peers::follower::link::{LinkError, Size};
 
 /// A dump that is arriving.
 pub(super) struct Arriving {

@@ -18,10 +18,10 @@ use super::connection::{Connection, End, SIGN_OF_LIFE_EVERY};
 use crate::engine::Engine;
 use crate::engine::replication::Id;
 use crate::engine::replication::role::Task;
-use crate::follower::link::LinkError;
 use crate::host::log;
 use crate::host::threads;
 use crate::loading::replacing::{self, Arrival};
+use crate::peers::follower::link::LinkError;
 
 /// The longest wait for the loading thread before other conditions are checked.
 const WAIT: Duration = Duration::from_millis(100);

@@ -1,0 +1,35 @@
+//! A node before it speaks with others.
+
+use std::sync::Arc;
+
+use super::nodes_file::NodesFile;
+use crate::config::{Opt, load};
+use crate::engine::Engine;
+use crate::engine::cluster::Cluster;
+use crate::net::{Listener, listeners};
+
+/// A node that has not begun to speak with others: its nodes.conf, and the sockets at which it is to accept them. Links are
+/// accepted when the thread runs.
+#[derive(Debug)]
+pub struct NewNode {
+    pub(super) file: NodesFile,
+    pub(super) doors: Vec<Arc<Listener>>,
+}
+
+/// Makes this server a node of the cluster that its nodes.conf describes, and opens the sockets for other nodes. Called before
+/// the data is loaded, so that a file or a port in use ends the start. Returns None without `cluster-enabled`.
+///
+/// # Errors
+/// The file cannot be used, or an address not be opened, in words for the operator.
+pub fn join(engine: &Engine) -> Result<Option<NewNode>, String> {
+    if !engine.config.flag(Opt::ClusterEnabled) {
+        return Ok(None);
+    }
+    let file = NodesFile::open(engine)?;
+    let state = file.read(engine)?;
+    let port = load::bus_port(&engine.config)?;
+    let opened = listeners::open_bus(&engine.config, port, engine.config.flag(Opt::TlsCluster));
+    let doors = opened.map_err(|error| format!("Failed listening on port {port} (cluster), aborting: {error}"))?;
+    engine.join_cluster(Cluster::new(state));
+    Ok(Some(NewNode { file, doors }))
+}
