@@ -4,6 +4,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use sleeve_cluster::state::options::EndpointType;
 use sleeve_cluster::state::view::{NOBODY, Target, View};
@@ -23,6 +26,8 @@ impl Node {
     fn start() -> Self {
         let config = Config::default();
         config.assign(Opt::ClusterEnabled, &[b"yes"]).expect("an option");
+        // Several workers have several shards, which sessions of different threads lock at the same time.
+        config.assign(Opt::Workers, &[b"4"]).expect("an option");
         let engine = Engine::new(config);
         let options = Options {
             node_timeout_ms: 1_000,
@@ -367,4 +372,49 @@ fn subscriptions_to_channels_of_a_slot_that_leaves_end() {
     let sent: Vec<_> = sent.iter().map(|message| (message.channel.as_slice(), message.is_sharded)).collect();
     assert_eq!(sent, [(b"f".as_slice(), true), (b"b".as_slice(), false)]);
     assert_eq!(node.say(""), "*3 $8 smessage $1 f $1 m *3 $7 message $1 b $1 m");
+}
+
+/// Returns the number in the key `b`.
+fn counted(node: &Node) -> i64 {
+    let store = &node.engine.keyspace.store;
+    let key = store.key(b"b");
+    let shard = store.lock_of(key.hash);
+    shard.get(0, key, i64::MIN).and_then(|entry| entry.value().integer()).unwrap_or(0)
+}
+
+#[test]
+fn no_write_runs_in_a_slot_that_has_left() {
+    let mut node = Node::start();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let writers: Vec<_> = (0..3)
+        .map(|_| {
+            let (engine, is_over) = (Arc::clone(&node.engine), Arc::clone(&is_over));
+            thread::spawn(move || {
+                let (mut session, mut done) = (Local::open(&engine, || ()), 0);
+                while !is_over.load(Ordering::Relaxed) {
+                    let mut reply = Vec::new();
+                    session.exchange_now(b"INCR b\r\n", &mut reply).expect("an open session");
+                    done += i64::from(reply.starts_with(b":"));
+                }
+                done
+            })
+        })
+        .collect();
+    let show = |node: &mut Node, owner: u16| {
+        let engine = Arc::clone(&node.engine);
+        let _all = engine.keyspace.store.lock_all();
+        node.change(|view| view.owners[3_300] = owner);
+    };
+    for _ in 0..300 {
+        thread::sleep(Duration::from_micros(300));
+        show(&mut node, 1);
+        let before = counted(&node);
+        thread::sleep(Duration::from_micros(300));
+        assert_eq!(counted(&node), before, "the slot has left");
+        show(&mut node, 0);
+    }
+    is_over.store(true, Ordering::Relaxed);
+    let done: i64 = writers.into_iter().map(|writer| writer.join().expect("a writer")).sum();
+    assert_eq!(counted(&node), done);
+    assert!(done > 0);
 }

@@ -38,8 +38,8 @@ pub fn check(words: &[Vec<u8>]) -> Result<Vec<String>, Vec<String>> {
     if !faults.is_empty() {
         return Err(faults);
     }
-    let data = [("workers", Opt::Workers), ("databases", Opt::Databases)];
-    lines.extend(data.map(|(name, option)| format!("{name}: {}", config.number(option))));
+    lines.push(format!("workers: {}", config.number(Opt::Workers)));
+    lines.push(format!("databases: {}", engine.keyspace.store.databases()));
     lines.push(match config.memory(Opt::Maxmemory) {
         0 => "memory: no limit".to_owned(),
         bytes => format!("memory: {bytes} bytes, then {}", config.choice(Opt::MaxmemoryPolicy)),
