@@ -103,6 +103,47 @@ pub fn flush_slots(operation: &mut Operation<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Takes the slots of the keys that were loaded at the start, if nodes.conf does not give them to this node. A slot without an
+/// owner becomes its own. A slot of another node is noted as coming from it, so that an operator sees the keys and can move
+/// them. A replica does nothing: its primary decides about its keys.
+///
+/// # Errors
+/// Never refuses.
+pub fn adopt_keys(operation: &mut Operation<'_>) -> Result<(), Refusal> {
+    let Operation { state, host, .. } = operation;
+    if state.myself().is_replica() {
+        return Ok(());
+    }
+    let me = state.me;
+    let (mut unowned, mut foreign) = (SlotSet::default(), SlotSet::default());
+    for slot in 0..SLOTS {
+        let owner = state.slots.owner(slot);
+        if owner == Some(me) || state.slots.importing.contains_key(&slot) || host.keys_in_slot(slot) == 0 {
+            continue;
+        }
+        match owner {
+            None => _ = unowned.insert(slot),
+            Some(owner) => {
+                foreign.insert(slot);
+                state.slots.importing.insert(slot, owner);
+            }
+        }
+    }
+    if !unowned.is_empty() {
+        state
+            .log(LogLevel::Warning, format!("I have keys for unassigned slots. Taking responsibility for {unowned:?}"));
+    }
+    if !foreign.is_empty() {
+        let line = format!("I have keys for slots of other nodes. Setting them to importing state: {foreign:?}");
+        state.log(LogLevel::Warning, line);
+    }
+    unowned.iter().for_each(|slot| state.assign_slot(slot, Some(me)));
+    if !unowned.is_empty() || !foreign.is_empty() {
+        state.config_changed(Save::Synced);
+    }
+    Ok(())
+}
+
 /// The new place of a slot in CLUSTER SETSLOT, with the name of the other node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SlotMove<'a> {

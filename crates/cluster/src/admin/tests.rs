@@ -316,6 +316,18 @@ fn epochs_are_set_once_and_bumped_if_not_the_greatest() {
 }
 
 #[test]
+fn loaded_keys_take_their_slots_along() {
+    let (mut state, mut host) = (cluster(), TestHost::default());
+    host.keys = [(5, 1), (150, 1), (300, 1)].into_iter().collect();
+    assert_eq!(run(&mut state, &mut host, adopt_keys), Ok(()));
+    assert_eq!(state.myself().slots.ranges(), [(0, 99), (300, 300)]);
+    assert_eq!(state.slots.importing.iter().collect::<Vec<_>>(), [(&150, &id(2))]);
+    assert!(matches!(state.take_actions().first(), Some(Action::Save { sync: true, .. })));
+    assert_eq!(run(&mut state, &mut host, adopt_keys), Ok(()));
+    assert!(!state.take_actions().iter().any(|action| matches!(action, Action::Save { .. })));
+}
+
+#[test]
 fn failure_reports_are_counted() {
     let (mut state, mut host) = (cluster(), TestHost::default());
     state.nodes.get_mut(&id(2)).expect("node 2").reports.insert(id(4), NOW.ms);

@@ -75,7 +75,7 @@ pub fn slots(cx: &mut Cx<'_>, request: Request<'_>, adds: bool) -> Outcome {
 pub fn slot_ranges(cx: &mut Cx<'_>, request: Request<'_>, adds: bool) -> Outcome {
     enabled(cx.engine)?;
     if !request.len().is_multiple_of(2) {
-        return Err(Error::arity(request.row.name));
+        return Err(Error::arity(request.row.full_name));
     }
     let range = |at: usize| Ok((admin::slot_of(request.arg(at))?, admin::slot_of(request.arg(at + 1))?));
     let ranges = (2..request.len()).step_by(2).map(range);
