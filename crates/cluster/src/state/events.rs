@@ -131,7 +131,8 @@ impl ClusterState {
 
     /// Settles the consequences of an event, of a command as well.
     pub(crate) fn settle(&mut self, now: Time, host: &mut dyn Host) {
-        self.leave_replica(now);
+        self.find_primary();
+        self.leave_replica();
         manual::advance(self, now);
         campaign::advance(self, now, host);
         if self.duties.judge {
@@ -145,8 +146,22 @@ impl ClusterState {
         }
     }
 
+    /// Follows the primary of the own shard, if this node is a replica that has lost its primary with a part of its nodes.conf.
+    fn find_primary(&mut self) {
+        let me = self.myself();
+        if me.is_primary() || self.own_primary().is_some() {
+            return;
+        }
+        let shard = me.shard;
+        let primary = self.nodes.values().find(|node| node.is_voter() && node.shard == shard).map(|node| node.id);
+        if let Some(primary) = primary {
+            self.log(LogLevel::Warning, format!("I'm a replica without a primary, and follow {primary} of my shard"));
+            members::follow(self, primary);
+        }
+    }
+
     /// Follows the primary of the own primary, if that has become a replica itself.
-    fn leave_replica(&mut self, _now: Time) {
+    fn leave_replica(&mut self) {
         let Some(primary) = self.own_primary().filter(|primary| *primary != self.me) else { return };
         let above = self.node(primary).filter(|node| node.is_replica()).and_then(|node| node.primary);
         // After a takeover two nodes may follow each other. An operator has to repair that.

@@ -182,7 +182,13 @@ fn take_role(state: &mut ClusterState, sender: NodeId, header: &Header, host: &m
     if header.current_epoch < node.config_epoch {
         return;
     }
-    let Some(primary) = header.primary else { return members::make_primary(state, sender) };
+    let Some(primary) = header.primary else {
+        // A replica that does not know its primary, because its nodes.conf was torn, is no primary.
+        if !header.flags.has(NodeFlags::REPLICA) {
+            members::make_primary(state, sender);
+        }
+        return;
+    };
     let was_primary = node.is_primary();
     let is_known = |id: &NodeId| state.nodes.get(id).is_some_and(|node| !node.is_in_handshake());
     let known = Some(primary).filter(|primary| *primary != sender && is_known(primary));
