@@ -21,6 +21,15 @@ fn a_replica_replaces_a_dead_primary() {
 }
 
 #[test]
+fn a_winner_does_not_vote_in_the_epoch_that_it_won() {
+    let mut world = World::cluster(3, 3, 63);
+    world.crash(0);
+    world.run_until("the replica leads", 20_000, |world| world.state(3).myself().is_voter());
+    let state = world.state(3);
+    assert_eq!(state.epochs.last_vote, state.myself().config_epoch);
+}
+
+#[test]
 fn a_replaced_primary_comes_back_as_a_replica() {
     let mut world = World::cluster(3, 3, 41);
     let old = world.id(0);

@@ -39,8 +39,17 @@ impl ClusterState {
             Err(fault) => {
                 let peer_ip = self.links.get(link).map(|link| link.peer_ip.clone()).unwrap_or_default();
                 self.log(LogLevel::Warning, format!("Bad packet on the cluster bus from {peer_ip}: {fault}"));
-                members::close(self, link);
+                self.close_faulty(link, now);
             }
+        }
+    }
+
+    /// Closes a link over which a malformed packet came. The next attempt to connect waits, as after any failure.
+    fn close_faulty(&mut self, link: LinkId, now: Time) {
+        let peer = self.links.get(link).filter(|link| link.is_outgoing).and_then(|link| link.node);
+        members::close(self, link);
+        if let Some(peer) = peer {
+            failure::link_lost(self, peer, false, now);
         }
     }
 

@@ -229,6 +229,9 @@ pub(crate) fn replace(state: &mut ClusterState, primary: NodeId) {
     for slot in slots {
         state.assign_slot(slot, Some(me));
     }
+    // This node counts among the voters now. It has had its say in this epoch: with its vote for another candidate two nodes
+    // could win in one epoch.
+    state.epochs.last_vote = state.epochs.last_vote.max(state.myself().config_epoch);
     state.config_changed(Save::Synced);
     state.duties.announce = true;
     state.election.reset();
