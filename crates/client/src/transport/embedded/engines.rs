@@ -10,8 +10,8 @@ use std::time::Duration;
 use sleeve_server::boot::{self, Server};
 use sleeve_server::config::table::find;
 use sleeve_server::engine::origin::Origin;
-use sleeve_server::follower;
 use sleeve_server::host::clock::Instant;
+use sleeve_server::peers::follower;
 use sleeve_server::{Engine, Opt};
 
 use super::clock::EngineClock;
