@@ -66,6 +66,7 @@ impl Inbox {
     }
 
     /// Returns the bytes of memory that are in use.
+    #[cfg(test)]
     pub fn memory(&self) -> usize {
         self.bytes.capacity()
     }

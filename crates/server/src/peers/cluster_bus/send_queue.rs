@@ -76,6 +76,7 @@ impl SendQueue {
     }
 
     /// Returns whether nothing waits.
+    #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.head.is_none() && self.control.packets.is_empty() && self.messages.packets.is_empty()
     }
