@@ -62,8 +62,9 @@ pub(crate) fn advance(state: &mut ClusterState, now: Time, host: &mut dyn Host) 
         return;
     }
     if !state.election.is_asked() {
-        begin(state, primary, is_manual, now);
-    } else if state.election.votes.len() < state.quorum() && now.ms - state.election.asked_ms >= ASK_AGAIN_MS {
+        return begin(state, primary, is_manual, now);
+    }
+    if state.election.votes.len() < state.quorum() && now.ms - state.election.asked_ms >= ASK_AGAIN_MS {
         ask_again(state, primary, is_manual, now);
     }
     if state.election.votes.len() >= state.quorum() {
