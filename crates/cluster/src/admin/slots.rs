@@ -198,7 +198,9 @@ pub fn set_slot(operation: &mut Operation<'_>, slot: &[u8], to: Option<SlotMove<
             return Err(Refusal::fixed(text));
         }
     }
-    operation.state.config_changed(Save::Lazy);
+    // The source gives the slot away next. If this node lost it with the power, no node would own it.
+    let save = if matches!(to, Some(SlotMove::Node(_))) { Save::Synced } else { Save::Lazy };
+    operation.state.config_changed(save);
     Ok(())
 }
 
