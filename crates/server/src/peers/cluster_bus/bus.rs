@@ -16,7 +16,7 @@ use super::new_node::NewNode;
 use super::nodes_file::NodesFile;
 use super::poller::{Poller, Ready, Waker};
 use super::tls::LinkTls;
-use super::{actions, departed_slots, dial};
+use super::{actions, departed_slots, dial, new_node};
 use crate::config::Opt;
 use crate::engine::Engine;
 use crate::engine::cluster::Cluster;
@@ -117,6 +117,7 @@ impl Bus {
     /// # Errors
     /// nodes.conf cannot be written.
     pub fn begin(&mut self) -> Result<(), String> {
+        new_node::adopt_keys(&self.engine, &self.dice);
         self.tick(Instant::now())?;
         self.settle(Instant::now())
     }

@@ -2,10 +2,17 @@
 
 use std::sync::Arc;
 
+use sleeve_cluster::admin;
+
 use super::nodes_file::NodesFile;
 use crate::config::{Opt, load};
 use crate::engine::Engine;
 use crate::engine::cluster::Cluster;
+use crate::engine::cluster::host::{ServerHost, time};
+use crate::engine::journal::BatchBuffer;
+use crate::engine::keyspace::all_shards;
+use crate::host::clock::Instant;
+use crate::host::dice::Dice;
 use crate::net::{Listener, listeners};
 
 /// A node that has not begun to speak with others: its nodes.conf, and the sockets at which it is to accept them. Links are
@@ -32,4 +39,14 @@ pub fn join(engine: &Engine) -> Result<Option<NewNode>, String> {
     let doors = opened.map_err(|error| format!("Failed listening on port {port} (cluster), aborting: {error}"))?;
     engine.join_cluster(Cluster::new(state));
     Ok(Some(NewNode { file, doors }))
+}
+
+/// Takes the slots of the loaded keys that nodes.conf does not give to this node. Otherwise no client could reach them.
+pub(super) fn adopt_keys(engine: &Engine, dice: &Dice) {
+    let Some(cluster) = engine.cluster.get() else { return };
+    let (buffer, now) = (BatchBuffer::default(), Instant::now());
+    let mut locks = all_shards::lock_all(engine, &buffer);
+    let mut host = ServerHost::new(engine, &mut locks, dice, now);
+    // The command refuses nothing.
+    _ = admin::operate(&mut cluster.state.lock(), time(now), &mut host, admin::adopt_keys);
 }
