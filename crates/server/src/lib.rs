@@ -44,7 +44,7 @@ pub mod loading;
 mod lua;
 mod messaging;
 mod net;
-mod peers;
+pub mod peers;
 mod request;
 mod session;
 #[cfg(test)]
@@ -59,7 +59,6 @@ pub use crate::engine::replication::primary::when_replicas_have;
 pub use crate::engine::replication::role::Address;
 pub use crate::engine::replication::role_change::follow_primary;
 pub use crate::execute::replay::{Refused, Replay};
-pub use crate::peers::follower;
 pub use crate::peers::follower::link;
 pub use crate::session::local::{Closed, Local};
 
