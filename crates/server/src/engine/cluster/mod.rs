@@ -2,8 +2,8 @@
 //!
 //! The thread of the bus and the commands of CLUSTER change the state, under its lock, and then show its new view
 //! ([`view_change::show`]) with all shards locked. A worker takes no lock for a request. It reads the mark of the slot
-//! ([`slot_marks`]) before it takes the lock of the shard, and once more behind it. Only if the mark does not say that the slot
-//! is served here, it looks at the view ([`judgement`]). Because marks change only while all shards are locked, no slot leaves
+//! (`slot_marks`) before it takes the lock of the shard, and once more behind it. Only if the mark does not say that the slot
+//! is served here, it looks at the view (`judgement`). Because marks change only while all shards are locked, no slot leaves
 //! while a request for it runs.
 //!
 //! | file | contents |

@@ -148,7 +148,7 @@ impl Directory {
             self.segment_bytes -= run.bytes() / 2;
             // SAFETY: the signpost is overwritten.
             self.places[row] = unsafe { run.halved() }.signpost();
-            first = first & !(u32::MAX as usize) | (first as u32 as usize) / 2;
+            first = first & !(u32::MAX as usize) | ((first as u32 as usize) / 2);
         }
         while self.deepest == 0 && self.bits > 0 {
             self.bits -= 1;
@@ -170,7 +170,7 @@ impl Directory {
         self.segment_bytes += run.bytes();
         // SAFETY: the signpost is overwritten.
         self.places[(number >> RUN_SHIFT) - 1] = unsafe { run.doubled() }.signpost();
-        number & !(u32::MAX as usize) | (number as u32 as usize) * 2
+        number & !(u32::MAX as usize) | ((number as u32 as usize) * 2)
     }
 
     /// Makes a run of the only segment of a slot, which is to be split, and returns the number of its place there.
