@@ -147,6 +147,12 @@ const CASES: &[Case] = &[
     server("aclfile", "xthing", &["--aclfile", "xthing"], &["ACL SETUSER ann on", "ACL SAVE", "ACL LOAD"]),
     Case { files: Files::AppendedTo, ..server("logfile", "xthing", &["--logfile", "xthing"], &["PING"]) },
     server("pidfile", "xthing", &["--pidfile", "xthing"], &[]),
+    server(
+        "cluster-config-file",
+        "xthing",
+        &["--cluster-enabled", "yes", "--cluster-port", "PORT", "--cluster-config-file", "xthing"],
+        &["CLUSTER BUMPEPOCH"],
+    ),
     server("dir", "xthing", &["--dir", "xthing"], WRITE),
     server("dbfilename", "data/xthing", &["--dir", "data", "--dbfilename", "xthing"], WRITE),
     server("repl-spill-dir", "xthing", &["--repl-spill-dir", "xthing"], WRITE),

@@ -63,7 +63,7 @@ fn nodes_join_and_leave_as_with_redis_cli() {
         pair.each(|servers| until("the node is a replica", || ask(&servers[4], &["ROLE"]).contains("slave")));
         let (_, code) = pair.compare(&["--cluster", "rebalance", "<0>", "--cluster-use-empty-masters"], "");
         assert_eq!(code, Some(0));
-        pair.settle();
+        // The replica of a real server may have the old owners for long; removing nodes does not need its opinion.
         assert_eq!(pair.compare(&["--cluster", "del-node", "<0>", "<id 3>"], "").1, Some(1));
         assert_eq!(pair.compare(&["--cluster", "del-node", "<0>", "<id 4>"], "").1, Some(0));
         pair.each(|servers| assert!(ask(&servers[0], &["CLUSTER", "INFO"]).contains("known_nodes:4\r")));

@@ -5,7 +5,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use sleeve_disk::own;
 
@@ -74,7 +74,7 @@ fn save_snapshot(door: &Door, node: &Node, folder: &Path) -> Result<(), Reported
 }
 
 /// Asks for a snapshot and writes it, first beside its file.
-fn transfer<S: Copy + Read + Write>(mut socket: S, beside: &PathBuf, path: &Path) -> io::Result<()> {
+fn transfer<S: Copy + Read + Write>(mut socket: S, beside: &Path, path: &Path) -> io::Result<()> {
     let mut file = own::open_or_create(beside, OpenOptions::new().write(true).create(true).truncate(true))?;
     socket.write_all(b"SYNC\r\n")?;
     let mut reader = BufReader::new(socket);

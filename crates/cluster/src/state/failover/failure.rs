@@ -51,11 +51,12 @@ pub(crate) fn reconnect(state: &mut ClusterState, now: Time, host: &mut dyn Host
         }
         let is_one_way = links.is_connected && links.incoming.is_none() && !node.is_in_handshake();
         let link = links.outgoing.filter(|_| is_one_way);
-        if since(links.incoming_lost_ms) > handshake_ms && since(links.meet_ms) > handshake_ms {
-            if let Some(link) = link {
-                // The node answers and never opens a link: it does not know this node.
-                send::heartbeat(state, link, HeartbeatKind::Meet, now, host);
-            }
+        if since(links.incoming_lost_ms) > handshake_ms
+            && since(links.meet_ms) > handshake_ms
+            && let Some(link) = link
+        {
+            // The node answers and never opens a link: it does not know this node.
+            send::heartbeat(state, link, HeartbeatKind::Meet, now, host);
         }
     }
 }
@@ -103,12 +104,13 @@ fn watch_node(state: &mut ClusterState, id: NodeId, now: Time, host: &mut dyn Ho
     let (contact, links) = (&node.contact, &node.links);
     let is_asked = contact.ping_sent_ms != 0;
     let silence = since(contact.ping_sent_ms).min(since(contact.data_ms));
-    if let Some(link) = links.outgoing.filter(|_| is_asked) {
-        if since(links.opened_ms) > timeout && silence > timeout / 2 {
-            let was_connected = links.is_connected;
-            members::close(state, link);
-            link_lost(state, id, was_connected, now);
-        }
+    if let Some(link) = links.outgoing.filter(|_| is_asked)
+        && since(links.opened_ms) > timeout
+        && silence > timeout / 2
+    {
+        let was_connected = links.is_connected;
+        members::close(state, link);
+        link_lost(state, id, was_connected, now);
     }
     let Some(node) = state.nodes.get(&id) else { return };
     let hands_over = state.manual_failover.replica == Some(id);

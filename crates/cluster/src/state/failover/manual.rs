@@ -73,7 +73,7 @@ pub(crate) fn advance(state: &mut ClusterState, now: Time) {
     }
     let offset = state.myself().offset;
     let failover = &mut state.manual_failover;
-    if failover.can_start || !failover.primary_offset.is_some_and(|last| offset >= last) {
+    if failover.can_start || failover.primary_offset.is_none_or(|last| offset < last) {
         return;
     }
     failover.can_start = true;

@@ -227,10 +227,10 @@ fn take_slots(state: &mut ClusterState, sender: NodeId, header: &Header, host: &
         }
         slot_claims::apply(state, sender, header.config_epoch, &claimed, host);
         slot_claims::correct(state, sender, header.config_epoch, &header.slots);
-    } else if let Some(primary) = state.primary_of(sender).and_then(|id| state.node(id)) {
-        if primary.slots != header.slots {
-            slot_claims::correct(state, sender, header.config_epoch, &header.slots);
-        }
+    } else if let Some(primary) = state.primary_of(sender).and_then(|id| state.node(id))
+        && primary.slots != header.slots
+    {
+        slot_claims::correct(state, sender, header.config_epoch, &header.slots);
     }
 }
 

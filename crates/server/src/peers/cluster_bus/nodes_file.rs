@@ -82,6 +82,13 @@ impl NodesFile {
     }
 }
 
+impl Drop for NodesFile {
+    /// Releases the lock. Closing the file does not do so while a child process that was just forked still has it open.
+    fn drop(&mut self) {
+        _ = flock(&self.locked, FlockOperation::Unlock);
+    }
+}
+
 fn lock(file: &File) -> rustix::io::Result<()> {
     flock(file, FlockOperation::NonBlockingLockExclusive)
 }

@@ -227,14 +227,14 @@ fn a_replica_follows_its_primary_and_serves_no_writes() {
 #[test]
 fn a_stranger_changes_nothing() {
     let node = Node::begin(&[]);
-    let before = node.look(|state| admin_text(state));
+    let before = node.look(admin_text);
     let mut stranger = node.dial();
     stranger.write_all(&packet_of_a_stranger(HeartbeatKind::Ping)).expect("it is taken");
     let Packet::Full { header, body: Body::Heartbeat(heartbeat) } = read_packet(&mut stranger) else {
         panic!("a PONG, as of Redis");
     };
     assert_eq!((header.sender, heartbeat.kind), (node.id(), HeartbeatKind::Pong));
-    assert_eq!(node.look(|state| admin_text(state)), before);
+    assert_eq!(node.look(admin_text), before);
 }
 
 fn admin_text(state: &ClusterState) -> String {
