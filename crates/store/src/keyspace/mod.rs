@@ -33,7 +33,7 @@ pub struct Options {
     pub shards: usize,
     /// The secret of the keyed hash: 16 bytes from a good random source.
     pub secret: [u8; 16],
-    /// The function that returns the slot of a key, if the keys of each slot are to lie together; see [`slots`].
+    /// The function that returns the slot of a key, if the keys of each slot are to lie together; see `slots`.
     pub slot_of: Option<SlotOf>,
 }
 
