@@ -22,6 +22,7 @@ use crate::endpoint::address::resolve_url;
 use crate::interrupt::Interrupt;
 use crate::output;
 use crate::replies::info::Info;
+use cluster::Look;
 use options::DoctorOptions;
 use session::{Fault, Session, Tally};
 use watch::{Program, Watch};
@@ -57,12 +58,13 @@ fn try_run(options: &DoctorOptions) -> Result<bool, String> {
     let server = format!("{} at {endpoint}", name_of(&Info::parse(&info)));
     progress("measuring the way to the server");
     let path = path::measure(&mut session, &endpoint, &login, &tally).map_err(|fault| fault.to_string())?;
+    let is_node = Info::parse(&info).number("cluster_enabled") != 0;
+    let look = is_node.then(|| Look::begin(&endpoint, &login, &tally));
     let watch = Watch::new(&mut session, &tally, &endpoint, &login);
     let mut program = Program::start(&options.command)?;
     progress(if program.is_some() { "watching while the program runs" } else { "watching" });
     let mut evidence = watch.run(&path, options, &mut program, &interrupt).map_err(|fault| fault.to_string())?;
-    let is_node = Info::parse(&info).number("cluster_enabled") != 0;
-    let cluster = is_node.then(|| cluster::look(&endpoint, &login, &mut evidence.unread));
+    let cluster = look.map(|look| look.end(&mut evidence.unread));
     progress("");
     if let Some(ending) = program.and_then(|program| program.ending) {
         eprintln!("{ending}");

@@ -125,3 +125,35 @@ fn options_that_a_cluster_command_ignores_are_refused() {
         assert!(shown(&refused).1.contains(named), "{refused:?}");
     }
 }
+
+#[test]
+fn the_doctor_names_the_faults_of_a_cluster() {
+    for kind in KINDS {
+        let mut cluster = Cluster::start(kind, 3, 1, &[]);
+        let doctor = |server: &Server| {
+            let arguments = ["doctor", &server.url(), "--for", "300ms", "--no-monitor"];
+            let output = std::process::Command::new(super::SLEEVE).args(arguments).output().unwrap();
+            (shown(&output).0, shown(&output).1, output.status.code())
+        };
+        let (_, error, code) = doctor(&cluster.servers[0]);
+        assert!(code == Some(2) && error.contains("asked for anything"), "{error}");
+
+        let (slot, to) = (cluster.slot_of("k").to_string(), id(&cluster.servers[1]));
+        let owner = (0..3).find(|number| ask(&cluster.servers[*number], &["GET", "k"]) == "$-1\r\n").unwrap();
+        let to = if owner == 1 { id(&cluster.servers[2]) } else { to };
+        assert_eq!(ask(&cluster.servers[owner], &["CLUSTER", "SETSLOT", &slot, "MIGRATING", &to]), "+OK\r\n");
+        cluster.servers[3].kill();
+        let first = cluster.servers[1].address().to_string();
+        super::until("the replica is missed", || {
+            shown(&Program::Theirs.run(&["--cluster", "call", &first, "CLUSTER", "NODES"], ""))
+                .0
+                .contains("slave,fail ")
+        });
+        let (text, _, code) = doctor(&cluster.servers[1]);
+        assert_eq!(code, Some(1), "{text}");
+        for fault in ["a failed node", "an open slot", "a primary without a replica"] {
+            assert!(text.contains(fault), "{fault}: {text}");
+        }
+        assert!(text.contains("Seen: no command.") && !text.contains("uncovered slots"), "{text}");
+    }
+}
