@@ -10,7 +10,6 @@ use sleeve_cluster::LinkId;
 use sleeve_cluster::action::{Action, Priority};
 use sleeve_cluster::state::ClusterState;
 
-use super::host::EngineHost;
 use super::link::{Link, Stage};
 use super::new_node::NewNode;
 use super::nodes_file::NodesFile;
@@ -20,7 +19,7 @@ use super::{actions, departed_slots, dial, new_node};
 use crate::config::Opt;
 use crate::engine::Engine;
 use crate::engine::cluster::Cluster;
-use crate::engine::cluster::host::time;
+use crate::engine::cluster::host::{ServerHost, time};
 use crate::engine::replication::role::Address;
 use crate::host::clock::Instant;
 use crate::host::dice::Dice;
@@ -150,8 +149,8 @@ impl Bus {
     }
 
     /// Lets the state machine work, without any shard.
-    fn with_state<T>(&self, now: Instant, work: impl FnOnce(&mut ClusterState, &mut EngineHost<'_>) -> T) -> T {
-        let mut host = EngineHost { engine: &self.engine, dice: &self.dice, now };
+    fn with_state<T>(&self, now: Instant, work: impl FnOnce(&mut ClusterState, &mut ServerHost<'_, '_>) -> T) -> T {
+        let mut host = ServerHost::without_locks(&self.engine, &self.dice, now);
         work(&mut self.cluster().state.lock(), &mut host)
     }
 
@@ -295,7 +294,7 @@ impl Bus {
     /// is one.
     fn take_packets(&mut self, id: LinkId, now: Instant) -> Option<String> {
         let cluster = self.engine.cluster.get()?;
-        let mut host = EngineHost { engine: &self.engine, dice: &self.dice, now };
+        let mut host = ServerHost::without_locks(&self.engine, &self.dice, now);
         let link = self.links.get_mut(&id)?;
         let unfit = loop {
             let mut state = cluster.state.lock();

@@ -15,7 +15,6 @@
 //! | `departed_slots` | The removal of keys of slots that other nodes own. |
 //! | `new_node` | A node before it speaks with others. |
 //! | `nodes_file` | nodes.conf: locked, read and replaced. |
-//! | `host` | The facts that the state machine asks for. |
 //! | `link` | A socket with the bytes on their way in and out, plain or under TLS. |
 //! | `tls`, `dial`, `inbox`, `send_queue`, `poller` | Its parts. |
 
@@ -23,7 +22,6 @@ mod actions;
 mod bus;
 mod departed_slots;
 mod dial;
-mod host;
 mod inbox;
 mod link;
 mod new_node;

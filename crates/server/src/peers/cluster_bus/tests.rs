@@ -13,11 +13,10 @@ use sleeve_cluster::packet::{
 };
 use sleeve_cluster::{ClusterState, NodeFlags, NodeId, SlotSet};
 
-use super::host::EngineHost;
 use super::{BusThread, join, start};
 use crate::config::{Config, Opt};
 use crate::engine::Engine;
-use crate::engine::cluster::host::time;
+use crate::engine::cluster::host::{ServerHost, time};
 use crate::host::clock::Instant;
 use crate::peers::follower;
 use crate::session::local::Local;
@@ -68,7 +67,7 @@ impl Node {
     fn operate<T>(&self, command: impl FnOnce(&mut Operation<'_>) -> Result<T, Refusal>) -> T {
         let cluster = self.engine.cluster.get().expect("a node");
         let (dice, now) = (self.engine.identity.dice(), Instant::now());
-        let mut host = EngineHost { engine: &self.engine, dice: &dice, now };
+        let mut host = ServerHost::without_locks(&self.engine, &dice, now);
         let done = admin::operate(&mut cluster.state.lock(), time(now), &mut host, command);
         cluster.wake();
         done.unwrap_or_else(|refusal| panic!("{}", String::from_utf8_lossy(refusal.text())))
