@@ -638,7 +638,7 @@ options! {
         "TLS port that other nodes and clients are told; 0: 'tls-port'.";
     ClusterAnnounceBusPort "cluster-announce-bus-port" number(0, 65_535), "0", Live,
         "Port for the other nodes that they are told; 0: the one that this node listens on.";
-    ClusterDatabases "cluster-databases" number(1, INT_MAX), "1", Startup,
+    ClusterDatabases "cluster-databases" number(1, INT_MAX), "1", Own,
         "How many numbered databases a node of a cluster has, instead of 'databases'.";
 
     // Features that are not built yet: options with the values that are true until then.
