@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::action::{Action, LogLevel};
-use crate::epochs::Epochs;
+use crate::epochs::{self, Epochs};
 use crate::host::{Host, Time};
 use crate::id::NodeId;
 use crate::node::{Node, NodeFlags};
@@ -226,7 +226,7 @@ impl ClusterState {
         if own != 0 && own == self.epoch_max() {
             return false;
         }
-        self.epochs.current = self.epoch_max().saturating_add(1);
+        self.epochs.current = epochs::without_vote(self.epoch_max());
         self.myself_mut().config_epoch = self.epochs.current;
         self.config_changed(Save::Synced);
         self.log(LogLevel::Warning, format!("New configEpoch set to {}", self.epochs.current));

@@ -1,6 +1,7 @@
 //! The election in which this node, a replica, replaces its primary.
 
 use crate::action::LogLevel;
+use crate::epochs;
 use crate::host::{Host, ReplicationLink, Time};
 use crate::id::NodeId;
 use crate::node::Node;
@@ -150,7 +151,7 @@ fn update_ranks(state: &mut ClusterState, primary: NodeId) {
 
 /// Begins a new epoch and asks for votes in it.
 fn begin(state: &mut ClusterState, primary: NodeId, is_manual: bool, now: Time) {
-    state.epochs.current = state.epochs.current.saturating_add(1);
+    state.epochs.current = epochs::by_vote(state.epochs.current);
     state.election.epoch = state.epochs.current;
     state.config_changed(Save::Synced);
     state.log(LogLevel::Notice, format!("Starting a failover election for epoch {}.", state.epochs.current));

@@ -1,6 +1,7 @@
 //! PING, PONG and MEET: the handshake, the address, the role and the slots of their sender.
 
 use crate::action::{LinkId, LogLevel};
+use crate::epochs;
 use crate::host::{Host, Time};
 use crate::id::NodeId;
 use crate::node::{Address, NodeFlags};
@@ -269,7 +270,7 @@ fn resolve_collision(state: &mut ClusterState, sender: NodeId, header: &Header, 
         me < sender
     };
     if moves {
-        state.epochs.current = state.epoch_max().saturating_add(1);
+        state.epochs.current = epochs::without_vote(state.epoch_max());
         let epoch = state.epochs.current;
         state.myself_mut().config_epoch = epoch;
         state.config_changed(Save::Synced);

@@ -69,6 +69,9 @@ impl NodesFile {
 
     /// Replaces the file by this text, atomically. When it returns, the new file is on the disk.
     ///
+    /// Every save is synced, also of a change that the other nodes would tell again. A file that is renamed before its bytes
+    /// are on the disk may be empty after a power failure, and from an empty file this node would take a new id.
+    ///
     /// # Errors
     /// The reason why the server has to end: without the file it might vote twice in one epoch after a restart.
     pub fn save(&mut self, text: &str) -> Result<(), String> {
