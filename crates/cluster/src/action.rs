@@ -70,7 +70,8 @@ pub enum Action {
         /// The end of the pause, in milliseconds.
         until_ms: u64,
     },
-    /// End the pause of a manual failover.
+    /// End the pause of a manual failover. Clients have to be judged by the present view before that: a replica may have the
+    /// slots by now.
     ResumeWrites,
     /// Deliver a message to the subscribers of this server.
     Publish {

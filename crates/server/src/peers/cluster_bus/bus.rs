@@ -407,7 +407,11 @@ impl Bus {
             }
             Action::FlushAll => actions::flush_all(&engine),
             Action::PauseWrites { until_ms } => self.hold_writes(Some(until_ms)),
-            Action::ResumeWrites => self.hold_writes(None),
+            Action::ResumeWrites => {
+                // If the slots have gone to the replica, a write that was held is redirected: here it would be lost.
+                self.shown = actions::show(&engine, self.cluster());
+                self.hold_writes(None);
+            }
             Action::Publish { channel, message, is_sharded } => {
                 actions::publish(&engine, &channel, &message, is_sharded);
             }
