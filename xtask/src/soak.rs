@@ -154,6 +154,13 @@ const SOAKS: &[Soak] = &[
         env: &[],
     },
     Soak {
+        name: "cluster-simulation",
+        shows: "so many clusters of 3 to 9 nodes keep their promises through cuts, crashes and moves of slots, and heal",
+        test: &["--package", "sleeve-cluster", "--lib", "simulation::chaos::"],
+        size: Size::Count(10_000),
+        env: &[],
+    },
+    Soak {
         name: "snapshots",
         shows: "a snapshot is what the store was at its instant, whatever changes meanwhile; so many runs for each type",
         test: &["--package", "sleeve-store", "--test", "outside", "snapshot::"],

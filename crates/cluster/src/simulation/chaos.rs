@@ -1,6 +1,6 @@
 //! Random faults, and clusters that heal after the last of them.
 //!
-//! `SEEDS=10000 cargo test --profile checked -p sleeve-cluster random_faults` lives through as many worlds.
+//! `cargo xtask soak cluster-simulation` lives through 10,000 worlds, from a seed of its own on.
 
 use crate::admin::{self, SlotMove};
 use crate::simulation::World;
@@ -12,11 +12,13 @@ use crate::slots::Slot;
 /// which a failed primary is taken back.
 const HEAL_MS: u64 = 10 * TIMEOUT_MS;
 
-/// The first seed of a world.
+/// The first seed of a world, and the number of worlds in the short form.
 const FIRST_SEED: u64 = 1_000;
+const SHORT: u64 = 12;
 
-fn seeds() -> u64 {
-    std::env::var("SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(12)
+/// Returns the number that a variable holds, if it is set.
+fn number(name: &str) -> Option<u64> {
+    Some(std::env::var(name).ok()?.parse().expect("a number"))
 }
 
 /// Does a random fault to the world, or a command of an operator.
@@ -117,8 +119,9 @@ fn end_faults(world: &mut World) {
 
 #[test]
 fn clusters_heal_after_random_faults() {
-    if let Some(seed) = std::env::var("SEED").ok().and_then(|seed| seed.parse::<u64>().ok()) {
+    if let Some(seed) = number("SEED") {
         return live_through(seed);
     }
-    (0..seeds()).for_each(|number| live_through(FIRST_SEED + number));
+    let (first, count) = (number("SLEEVE_SEED").unwrap_or(FIRST_SEED), number("SLEEVE_SOAK_COUNT").unwrap_or(SHORT));
+    (first..first + count).for_each(live_through);
 }

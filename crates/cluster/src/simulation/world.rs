@@ -41,7 +41,9 @@ pub(crate) struct World {
 impl Drop for World {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("replay with: SEED={} cargo test -p sleeve-cluster", self.seed);
+            let thread = std::thread::current();
+            let test = thread.name().unwrap_or("simulation::");
+            eprintln!("replay with: SEED={} cargo test --profile checked -p sleeve-cluster --lib {test}", self.seed);
         }
     }
 }
