@@ -43,6 +43,14 @@ fn a_minority_stops_and_declares_no_failures() {
 }
 
 #[test]
+fn a_node_timeout_below_the_pause_of_two_ticks_does_not_stop_a_node() {
+    let mut world = World::cluster(1, 0, 30);
+    world.command(0, |state, _, _| state.options.node_timeout_ms = 1);
+    world.run(3_000);
+    assert!(world.state(0).health.is_ok);
+}
+
+#[test]
 fn a_primary_that_slept_serves_only_after_it_is_back_in_touch() {
     let mut world = World::cluster(3, 0, 27);
     let now = world.now;

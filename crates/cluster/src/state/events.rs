@@ -181,10 +181,12 @@ impl ClusterState {
     }
 
     /// Stops serving if this node has slept for longer than the node timeout, as a process that was stopped or a machine that
-    /// was suspended: another node may have taken its slots.
+    /// was suspended: another node may have taken its slots. A node timeout below the delay of an election counts as that
+    /// delay, before which no replica asks for votes. Otherwise the pause between two ticks would be such a sleep.
     fn note_sleep(&mut self, now: Time) {
         let slept_ms = now.ms.saturating_sub(self.clock.tick_ms);
-        let has_slept = self.clock.tick_ms != 0 && slept_ms > self.options.node_timeout_ms;
+        let asleep_ms = self.options.node_timeout_ms.max(campaign::DELAY_MS);
+        let has_slept = self.clock.tick_ms != 0 && slept_ms > asleep_ms;
         self.clock.tick_ms = now.ms;
         if has_slept && self.health.is_ok {
             self.health.lost_touch(now);

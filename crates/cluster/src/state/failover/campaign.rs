@@ -12,7 +12,7 @@ use crate::state::send::Audience;
 use crate::state::{members, send};
 
 /// The delay of an election in milliseconds, in which the news of the failure spreads, and the largest random part of it.
-const DELAY_MS: u64 = 500;
+pub(crate) const DELAY_MS: u64 = 500;
 const RANDOM_MS: u64 = 500;
 
 /// The delay for each replica with more data, and for each shard with a failed primary that goes first, in milliseconds.
