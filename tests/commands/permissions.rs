@@ -85,11 +85,16 @@ const NEWER: [&str; 42] = [
     "xnack",
 ];
 
-/// The commands that Redis 7.2 changed, and the facts about them that changed.
-const CHANGED: [(&str, &str); 7] = [
+/// The commands that Redis 7.2 changed, or that Valkey 9 answers while it loads, and the facts about them that changed.
+const CHANGED: [(&str, &str); 12] = [
     ("acl|deluser", "tips"),
     ("acl|save", "tips"),
     ("acl|setuser", "tips"),
+    ("cluster|info", "flags"),
+    ("cluster|myid", "flags"),
+    ("cluster|nodes", "flags"),
+    ("cluster|shards", "flags"),
+    ("cluster|slots", "flags"),
     ("wait", "flags"),
     ("wait", "categories"),
     ("zrank", "arity"),

@@ -104,7 +104,7 @@ ClusterHelp "cluster|help" of Cluster, Cluster, arity 2, since "5.0.0"
     grammar "";
 
 ClusterInfo "cluster|info" of Cluster, Cluster, arity 2, since "3.0.0"
-    [STALE] []
+    [LOADING STALE] []
     tips "nondeterministic_output"
     summary "Tells how the cluster is doing, as this node sees it."
     complexity "O(1)"
@@ -131,20 +131,20 @@ ClusterMeet "cluster|meet" of Cluster, Cluster, arity -4, since "3.0.0"
     grammar "ip port:integer [cluster_bus_port:integer@4.0.0]";
 
 ClusterMyId "cluster|myid" of Cluster, Cluster, arity 2, since "3.0.0"
-    [STALE] []
+    [LOADING STALE] []
     summary "Gives the name of this node."
     complexity "O(1)"
     grammar "";
 
 ClusterMyShardId "cluster|myshardid" of Cluster, Cluster, arity 2, since "7.2.0"
-    [STALE] []
+    [LOADING STALE] []
     tips "nondeterministic_output"
     summary "Gives the name of the shard of this node."
     complexity "O(1)"
     grammar "";
 
 ClusterNodes "cluster|nodes" of Cluster, Cluster, arity 2, since "3.0.0"
-    [STALE] []
+    [LOADING STALE] []
     tips "nondeterministic_output"
     summary "Describes all nodes, as this one sees them."
     complexity "O(N) where N is the total number of Cluster nodes"
@@ -193,7 +193,7 @@ ClusterSetSlot "cluster|setslot" of Cluster, Cluster, arity -4, since "3.0.0"
     grammar "slot:integer subcommand=<IMPORTING node-id|MIGRATING node-id|NODE node-id|STABLE>";
 
 ClusterShards "cluster|shards" of Cluster, Cluster, arity 2, since "7.0.0"
-    [STALE] []
+    [LOADING STALE] []
     tips "nondeterministic_output"
     summary "Describes which nodes serve which slots."
     complexity "O(N) where N is the total number of cluster nodes"
@@ -208,7 +208,7 @@ ClusterSlaves "cluster|slaves" of Cluster, Cluster, arity 3, since "3.0.0"
     grammar "node-id";
 
 ClusterSlots "cluster|slots" of Cluster, Cluster, arity 2, since "3.0.0"
-    [STALE] []
+    [LOADING STALE] []
     tips "nondeterministic_output"
     deprecated "7.0.0" "`CLUSTER SHARDS`"
     summary "Lists ranges of slots with the nodes that serve them."
