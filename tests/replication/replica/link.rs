@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sleeve_tests::{Connection, Kind, Server};
 
@@ -86,6 +86,36 @@ fn a_sleeping_primary_sends_no_heartbeat_from_any_worker() {
         sleeper.send(b"DEBUG SLEEP 1000\r\n").expect("it listens");
         wait_until("the time", || replica.log().contains("Timeout connecting to the MASTER"));
     }
+}
+
+#[test]
+fn a_replica_does_not_reconnect_while_its_transaction_sleeps() {
+    const SLEEP: Duration = Duration::from_millis(1_500);
+    let replica = replica(&[]);
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let address = listener.local_addr().expect("it is bound");
+    let dump = empty_dump();
+    std::thread::scope(|threads| {
+        let away = threads.spawn(|| {
+            let (mut peer, _) = listener.accept().expect("a replica");
+            greet(&mut peer);
+            let head = format!("+FULLRESYNC {ID} 7\r\n${}\r\n", dump.len());
+            peer.write_all(&[head.as_bytes(), &dump[..]].concat()).expect("a replica listens");
+            _ = peer.read_to_end(&mut Vec::new());
+            let killed = Instant::now();
+            _ = listener.accept().expect("a replica");
+            killed.elapsed()
+        });
+        ask(&mut replica.connect(), &["REPLICAOF", "127.0.0.1", &address.port().to_string()]);
+        wait_until("the stream", || info(&replica, "master_link_status") == "up");
+        let mut client = replica.connect();
+        let seconds = SLEEP.as_secs_f64();
+        let words = format!("MULTI\r\nCLIENT KILL {address}\r\nDEBUG SLEEP {seconds}\r\nEXEC\r\n");
+        client.send(words.as_bytes()).expect("it listens");
+        let away = away.join().expect("the replica comes back");
+        assert!(away >= SLEEP - Duration::from_millis(50), "it was away for {away:?}");
+        ask(&mut replica.connect(), &["REPLICAOF", "NO", "ONE"]);
+    });
 }
 
 #[test]

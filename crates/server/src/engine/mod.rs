@@ -177,12 +177,13 @@ impl Engine {
         waiting::sleep(time);
     }
 
-    /// Waits until the end of DEBUG SLEEP, if it is in effect.
-    pub fn sleep_out(&self, now_ms: u64) {
+    /// Waits until the end of DEBUG SLEEP, if it is in effect. Returns whether it was.
+    pub fn sleep_out(&self, now_ms: u64) -> bool {
         let left_ms = self.debug.asleep_until_ms.load(Ordering::Relaxed).saturating_sub(now_ms);
         if left_ms != 0 {
             waiting::sleep(Duration::from_millis(left_ms));
         }
+        left_ms != 0
     }
 
     /// Notifies all threads to stop.

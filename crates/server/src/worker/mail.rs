@@ -116,7 +116,7 @@ impl Worker {
             Letter::Stream => {}
             Letter::Feed(id) => self.connections.begin_feeding(id),
             Letter::SignOfLife(id) => self.connections.show_life(id),
-            Letter::Sleep => self.engine.sleep_out(clock::monotonic_ms()),
+            Letter::Sleep => _ = self.engine.sleep_out(clock::monotonic_ms()),
             Letter::Answer(has_answered) => has_answered.store(true, Ordering::Release),
             Letter::Stop => self.stopping = true,
         }

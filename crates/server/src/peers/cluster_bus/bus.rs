@@ -128,11 +128,12 @@ impl Bus {
     pub fn run(&mut self) -> Result<(), String> {
         while !self.is_over.load(Ordering::Relaxed) {
             let now_ms = Instant::now().monotonic_ms();
-            self.engine.sleep_out(now_ms);
             // The loss of a link may have left packets for others.
             let wait_ms = if self.unsent.is_empty() { self.next_tick_ms.saturating_sub(now_ms) } else { 0 };
             let timeout = Duration::from_millis(wait_ms);
             let ready = self.poller.wait(timeout).map_err(|error| format!("cannot wait for its sockets: {error}"))?;
+            // A server that sleeps answers no packet that comes meanwhile.
+            self.engine.sleep_out(Instant::now().monotonic_ms());
             let now = Instant::now();
             for ready in ready {
                 self.handle(ready, now);

@@ -255,6 +255,24 @@ fn bytes_that_are_no_packet_close_the_link_at_once() {
 }
 
 #[test]
+fn a_node_that_sleeps_answers_no_packet() {
+    let node = Node::begin(&[]);
+    let mut stranger = node.dial();
+    let ping = packet_of_a_stranger(HeartbeatKind::Ping);
+    stranger.write_all(&ping).expect("it is taken");
+    read_packet(&mut stranger);
+    let engine = &node.engine;
+    std::thread::scope(|threads| {
+        let asleep_until_ms = || engine.debug.asleep_until_ms.load(Ordering::Relaxed);
+        threads.spawn(|| engine.sleep(Duration::from_millis(300), Instant::now()));
+        wait_until("the sleep has begun", || asleep_until_ms() != 0);
+        stranger.write_all(&ping).expect("it is taken");
+        read_packet(&mut stranger);
+        assert!(Instant::now().monotonic_ms() >= asleep_until_ms());
+    });
+}
+
+#[test]
 fn a_stranger_may_not_send_long_packets() {
     let node = Node::begin(&[]);
     let mut stranger = node.dial();

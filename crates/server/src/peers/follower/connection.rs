@@ -12,6 +12,8 @@ use sleeve_wire::reply::{Protocol, Writer};
 use crate::config::Opt;
 use crate::engine::Engine;
 use crate::engine::clients::client_info::ClientSocket;
+use crate::engine::journal::BatchBuffer;
+use crate::engine::keyspace::all_shards;
 use crate::engine::replication::role::{LinkState, Task, Transfer};
 use crate::host::clock;
 use crate::host::clock::Instant;
@@ -31,6 +33,12 @@ const HELD_BYTES_MAX: usize = 16 << 20;
 const HELD_WAIT: Duration = Duration::from_millis(10);
 /// The interval of the signs of life to a primary while this server loads.
 pub(super) const SIGN_OF_LIFE_EVERY: Duration = Duration::from_secs(1);
+
+/// Waits for the commands and transactions that hold all shards.
+fn wait_for_commands(engine: &Engine) {
+    let buffer = BatchBuffer::default();
+    drop(all_shards::lock_all(engine, &buffer));
+}
 
 /// The reason for the end of a task.
 pub(super) enum End {
@@ -66,6 +74,8 @@ impl<'t> Connection<'t> {
     /// # Errors
     /// No server answers there, or the task has been replaced.
     pub(super) fn open(engine: &Arc<Engine>, task: &'t Task) -> Result<Self, End> {
+        // A transaction that has killed the last connection may go on with DEBUG SLEEP: the server must not reconnect in it.
+        wait_for_commands(engine);
         let role = &engine.replication.role;
         if !role.set_state(task, LinkState::Connecting, clock::monotonic_ms()) {
             return Err(End::Replaced);
@@ -110,12 +120,15 @@ impl<'t> Connection<'t> {
     }
 
     fn read_within(&mut self, into: &mut Vec<u8>, wait: Duration) -> Result<(), End> {
-        self.engine.sleep_out(clock::monotonic_ms());
         let role = &self.engine.replication.role;
         if !role.is_current(self.task) {
             return Err(End::Replaced);
         }
         let read = self.outgoing.read(&mut self.buffer, wait);
+        // The bytes of a server that sleeps are not applied before the command that follows DEBUG SLEEP in its transaction.
+        if self.engine.sleep_out(clock::monotonic_ms()) {
+            wait_for_commands(&self.engine);
+        }
         let count = read.map_err(|error| LinkError::closed(error.to_string()))?;
         if count != 0 {
             self.heard = Instant::now();
