@@ -472,6 +472,17 @@ fn rewrite_names_the_primary_as_long_as_there_is_one() {
 }
 
 #[test]
+fn rewrite_does_not_name_the_primary_of_a_node_of_a_cluster() {
+    let config = Config::default();
+    let old = "cluster-enabled yes\n";
+    load_text(&config, old).expect("loaded");
+    config.assign(Opt::Replicaof, &[b"10.0.0.1", b"6380"]).expect("the cluster has decided");
+    let new = String::from_utf8(rewrite::merge(&config, &[], old.as_bytes())).expect("text");
+    assert!(!new.contains("replicaof"), "{new}");
+    load_text(&Config::default(), &new).expect("the node starts again");
+}
+
+#[test]
 fn what_cannot_be_had_is_refused_unless_a_later_line_counts() {
     let both = "daemonize yes\nsyslog-enabled yes\nhz 20\nDaemonize no\n";
     let refused = load_text(&Config::default(), both);

@@ -150,8 +150,8 @@ fn differs(config: &Config, row: &Row) -> bool {
 fn lines_of(config: &Config, row: &Row) -> Vec<Vec<u8>> {
     let value = config.value(row.option);
     let text = match (row.kind, &value) {
-        // Redis refuses a `replicaof` line without a primary.
-        (Kind::Master, Value::Text(text)) if text.is_empty() => return Vec::new(),
+        // Redis refuses a `replicaof` line without a primary. A node of a cluster has its primary in nodes.conf.
+        (Kind::Master, Value::Text(text)) if text.is_empty() || config.flag(Opt::ClusterEnabled) => return Vec::new(),
         // The lines of output buffer limits depend on the classes that the file names, and are made elsewhere.
         (_, Value::Limits(_)) => return Vec::new(),
         (Kind::Text(_) | Kind::Announced(_), Value::Text(text)) if text.is_empty() && row.default.is_empty() => {
