@@ -6,6 +6,7 @@ use sleeve_wire::number;
 
 use super::{Operation, Refusal, find, find_member};
 use crate::action::{Action, LogLevel};
+use crate::id::NodeId;
 use crate::node::{Address, NodeFlags};
 use crate::state::cluster_state::Save;
 use crate::state::failover::{failure, manual};
@@ -40,13 +41,17 @@ pub fn meet(operation: &mut Operation<'_>, ip: &[u8], port: &[u8], bus_port: Opt
     Ok(())
 }
 
-/// CLUSTER FORGET: removes a node, and does not take it up again for a minute.
+/// CLUSTER FORGET: removes a node, and does not take it up again for a minute. An operator asks one node after the other, and
+/// the nodes tell each other meanwhile: a node that has been forgotten already is no error, as from Redis 7.2 on.
 ///
 /// # Errors
 /// The node is not known, is this node, or is this node's primary.
 pub fn forget(operation: &mut Operation<'_>, name: &[u8]) -> Result<(), Refusal> {
     let state = &mut *operation.state;
-    let id = find(state, name).ok_or_else(|| Refusal::unknown_node(name))?.id;
+    let Some(id) = find(state, name).map(|node| node.id) else {
+        let is_forgotten = NodeId::parse(name).is_some_and(|id| state.forgotten.contains(id, operation.now));
+        return if is_forgotten { Ok(()) } else { Err(Refusal::unknown_node(name)) };
+    };
     let me = state.myself();
     if id == me.id {
         return Err(Refusal::fixed("I tried hard but I can't forget myself..."));
