@@ -45,8 +45,11 @@ impl<'a, 's> ServerHost<'a, 's> {
 }
 
 impl Host for ServerHost<'_, '_> {
+    /// As in Redis, the offset is 0 during a full sync: clients are not sent to this node meanwhile, and other replicas go
+    /// first in an election.
     fn replication_offset(&self) -> u64 {
-        self.engine.journal.end()
+        let role = &self.engine.replication.role;
+        if role.is_replica() && role.is_syncing() { 0 } else { self.engine.journal.end() }
     }
 
     fn replication_link(&self) -> ReplicationLink {

@@ -270,6 +270,11 @@ impl Role {
         self.inner.lock().link.state == LinkState::Connected
     }
 
+    /// Returns whether a full sync is in progress: the snapshot is arriving, or is being loaded.
+    pub fn is_syncing(&self) -> bool {
+        self.inner.lock().link.state == LinkState::Sync
+    }
+
     /// Returns the received bytes of the stream that are not applied yet.
     pub fn ahead_bytes(&self) -> u64 {
         self.ahead_bytes.load(Ordering::Relaxed)
