@@ -207,18 +207,28 @@ impl ClusterState {
             }
             return;
         }
-        let Some(primary) = me.primary.and_then(|id| self.nodes.get(&id)) else { return };
-        let (base, other) = send::ports_by_use(self, primary.address.port, primary.address.tls_port);
-        let port = if base == 0 { other } else { base };
-        if primary.flags.has(NodeFlags::NO_ADDRESS) || primary.address.ip.is_empty() {
-            return;
-        }
-        let followed = Followed { node: primary.id, host: primary.address.ip.clone(), port };
+        let Some(followed) = self.to_follow() else { return };
         if self.followed.as_ref() != Some(&followed) {
             let Followed { node, host, port } = followed.clone();
             self.actions.push(Action::Follow { node, host, port });
             self.followed = Some(followed);
         }
+    }
+
+    /// Returns the primary that this node, a replica, has to follow. None as long as its address is not known.
+    fn to_follow(&self) -> Option<Followed> {
+        let me = self.myself();
+        let primary = me.primary.filter(|_| me.is_replica()).and_then(|id| self.nodes.get(&id))?;
+        let (base, other) = send::ports_by_use(self, primary.address.port, primary.address.tls_port);
+        let port = if base == 0 { other } else { base };
+        let is_known = !primary.flags.has(NodeFlags::NO_ADDRESS) && !primary.address.ip.is_empty();
+        is_known.then(|| Followed { node: primary.id, host: primary.address.ip.clone(), port })
+    }
+
+    /// Returns the host and the port of the primary that this node, a replica, has to follow: its data is to be loaded as that
+    /// of a replica. None for a primary, and as long as the address is not known.
+    pub fn primary_address(&self) -> Option<(String, u16)> {
+        self.to_follow().map(|followed| (followed.host, followed.port))
     }
 
     /// Closes the accepted links on which no known node has spoken for the time of a handshake.

@@ -68,7 +68,7 @@ pub(super) fn lead(engine: &Engine, cluster: &Cluster, now: Instant) -> u64 {
 }
 
 /// Notes the primary of this server for CONFIG GET, and resumes the clients that were held when the primary changed.
-fn note_primary(engine: &Engine, words: &[&[u8]]) {
+pub(super) fn note_primary(engine: &Engine, words: &[&[u8]]) {
     if let Err(why) = engine.config.assign(Opt::Replicaof, words) {
         log::warning(&format!("CONFIG GET will not know the primary of this server: {why}"));
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use sleeve_cluster::admin;
 
+use super::actions;
 use super::nodes_file::NodesFile;
 use crate::config::{Opt, load};
 use crate::engine::Engine;
@@ -24,7 +25,9 @@ pub struct NewNode {
 }
 
 /// Makes this server a node of the cluster that its nodes.conf describes, and opens the sockets for other nodes. Called before
-/// the data is loaded, so that a file or a port in use ends the start. Returns None without `cluster-enabled`.
+/// the data is loaded, so that a file or a port in use ends the start, and sets the option `replicaof` of a replica, by which
+/// the data is loaded as a replica's: no key expires, and the primary's stream can go on behind it. Returns None without
+/// `cluster-enabled`.
 ///
 /// # Errors
 /// The file cannot be used, or an address not be opened, in words for the operator.
@@ -37,6 +40,9 @@ pub fn join(engine: &Engine) -> Result<Option<NewNode>, String> {
     let port = load::bus_port(&engine.config)?;
     let opened = listeners::open_bus(&engine.config, port, engine.config.flag(Opt::TlsCluster));
     let doors = opened.map_err(|error| format!("Failed listening on port {port} (cluster), aborting: {error}"))?;
+    if let Some((host, port)) = state.primary_address() {
+        actions::note_primary(engine, &[host.as_bytes(), port.to_string().as_bytes()]);
+    }
     engine.join_cluster(Cluster::new(state));
     Ok(Some(NewNode { file, doors }))
 }

@@ -17,6 +17,7 @@ use super::{BusThread, join, start};
 use crate::config::{Config, Opt};
 use crate::engine::Engine;
 use crate::engine::cluster::host::{ServerHost, time};
+use crate::engine::replication::role_change;
 use crate::host::clock::Instant;
 use crate::peers::follower;
 use crate::session::local::Local;
@@ -221,6 +222,23 @@ fn a_replica_follows_its_primary_and_serves_no_writes() {
     assert!(view.is_replica, "the view was shown with the role");
     let link = other.engine.replication.role.link().expect("a replica");
     assert_eq!(link.primary.host, "127.0.0.1");
+}
+
+#[test]
+fn a_replica_that_starts_again_loads_its_data_as_a_replica() {
+    let (one, mut other) = (Node::begin(&[]), Node::begin(&[]));
+    one.take_all_slots();
+    one.meet(&other);
+    agree([&one, &other], one.id());
+    other.operate(|operation| admin::replicate(operation, one.id().to_string().as_bytes()));
+    wait_until("the node is a replica", || other.engine.replication.role.is_replica());
+    drop(other.thread.take());
+    follower::end(&other.engine);
+    other.engine = Node::engine(&other.folder, other.port, &[]);
+    let node = join(&other.engine).expect("a file and a port").expect("cluster-enabled");
+    role_change::follow_configured(&other.engine);
+    assert!(other.engine.replication.role.is_replica(), "before the data is loaded");
+    other.thread = Some(start(&other.engine, node).expect("a thread"));
 }
 
 #[test]
