@@ -56,7 +56,16 @@ impl ClusterState {
     /// Returns a picture of the state.
     pub fn view(&self) -> View {
         let mut gathered = Gathered { state: self, indexes: BTreeMap::new(), nodes: Vec::new() };
-        let owners = (0..SLOTS).map(|slot| gathered.index(self.slots.owner(slot))).collect();
+        let mut owners: Box<[u16]> = vec![NOBODY; usize::from(SLOTS)].into();
+        // A look-up of the owner of each slot would cost milliseconds, and each slot that moves makes a view at each node.
+        for node in self.nodes.values().filter(|node| !node.slots.is_empty()) {
+            let index = gathered.index(Some(node.id));
+            for slot in node.slots.iter() {
+                if let Some(owner) = owners.get_mut(usize::from(slot)) {
+                    *owner = index;
+                }
+            }
+        }
         let migrating = self.slots.migrating.iter().map(|(slot, to)| (*slot, gathered.index(Some(*to)))).collect();
         let importing = self.slots.importing.iter().map(|(slot, from)| (*slot, gathered.index(Some(*from)))).collect();
         let own_primary = gathered.index(self.own_primary());

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use sleeve_cluster::state::View;
-use sleeve_cluster::{SLOTS, Slot};
+use sleeve_cluster::{SLOTS, Slot, SlotSet};
 
 use super::judgement::is_of_shard;
 
@@ -42,17 +42,11 @@ impl SlotMarks {
 
     /// Sets the marks that follow from a view. All shards are locked.
     pub fn follow(&self, view: &View) {
+        let moving: SlotSet = view.migrating.keys().chain(view.importing.keys()).copied().collect();
+        let served = if view.is_replica { Mark::OfPrimary } else { Mark::Own };
         for (slot, mark) in (0..SLOTS).zip(&*self.0) {
-            mark.store(mark_of(view, slot) as u8, Ordering::Relaxed);
+            let is_served = view.is_ok && is_of_shard(view, slot) && !moving.contains(slot);
+            mark.store(if is_served { served } else { Mark::Other } as u8, Ordering::Relaxed);
         }
-    }
-}
-
-fn mark_of(view: &View, slot: Slot) -> Mark {
-    let is_on_the_move = view.migrating.contains_key(&slot) || view.importing.contains_key(&slot);
-    match (view.is_ok && is_of_shard(view, slot) && !is_on_the_move, view.is_replica) {
-        (true, false) => Mark::Own,
-        (true, true) => Mark::OfPrimary,
-        (false, _) => Mark::Other,
     }
 }

@@ -378,6 +378,8 @@ impl Bus {
             for action in actions {
                 self.carry_out(action, now)?;
             }
+            // A command has shown its change before it answered.
+            self.shown = self.shown.max(self.cluster().view().version.min(version));
             if version > self.shown {
                 self.shown = actions::show(&self.engine, self.cluster());
             }
