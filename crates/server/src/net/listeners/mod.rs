@@ -193,10 +193,10 @@ fn open_all(config: &Config, wanted: &[ListenAddress]) -> Result<Vec<Arc<Listene
             Ok(listener) => opened.push(Arc::new(listener.with_tls(is_tls))),
             Err(error) if is_optional && is_absent(&error) => {}
             Err(error) => {
-                return Err(ListenError {
-                    what: format!("Could not create server TCP listening socket {address}"),
-                    error,
-                });
+                // Test harnesses that find the first words in the log start the server again at another port.
+                let port = address.port();
+                let what = format!("Failed listening on port {port}: could not create the TCP socket {address}");
+                return Err(ListenError { what, error });
             }
         }
     }
@@ -243,6 +243,14 @@ mod tests {
 
     fn addresses(listeners: &Listeners) -> Vec<String> {
         listeners.all().iter().filter_map(|listener| listener.address()).map(|address| address.to_string()).collect()
+    }
+
+    #[test]
+    fn a_port_in_use_is_named_in_the_words_that_harnesses_look_for() {
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port that is taken");
+        let port = taken.local_addr().expect("bound").port();
+        let error = Listeners::default().open(&config(port, &[b"127.0.0.1"])).expect_err("the port is taken");
+        assert!(error.to_string().starts_with(&format!("Failed listening on port {port}: ")), "{error}");
     }
 
     #[test]
