@@ -278,7 +278,7 @@ pub const NUMBERS: &[Row] = &[
         Counter,
         "CPU time of the first thread in the program.",
     ),
-    ("cluster_enabled", "redis_cluster_enabled", Gauge, "Whether this is a node of a cluster; never here."),
+    ("cluster_enabled", "redis_cluster_enabled", Gauge, "Whether this is a node of a cluster."),
 ];
 
 /// Names of redis_exporter with a unit that Prometheus's conventions refuse: included if they are asked for.
