@@ -246,19 +246,27 @@ fn nothing_is_lost_that_a_replica_has_while_the_network_is_cut() {
         if let Some(job) = remote_caller::job() {
             return run_beside(&job);
         }
-        let network = Network::new(2 * SHARDS as u8);
-        let words = ["--cluster-require-full-coverage", "no", "--cluster-node-timeout", NODE_TIMEOUT_MS];
-        let cluster = Cluster::start_at(&network, Kind::Valkey, SHARDS, 1, &words);
-        let client = Client::connect_with(config(&cluster.url()).command_timeout(Some(PATIENCE))).expect("the cluster");
-        let (mut recovered, known): (Vec<_>, Vec<_>) =
-            (0..soak::count(2)).map(|round| Cut::plan(&cluster, round).run(&network, &client)).unzip();
-        recovered.sort_unstable();
-        println!(
-            "{} cuts, {} writes acknowledged; a caller was answered {:?} later at the median, {:?} at the most",
-            recovered.len(),
-            known.iter().sum::<usize>(),
-            recovered[recovered.len() / 2],
-            recovered[recovered.len() - 1]
-        );
+        let (network, cuts) = (Network::new(2 * SHARDS as u8), soak::count(2));
+        for (kind, cuts) in [(Kind::Sleeve, cuts), (Kind::Valkey, cuts.div_ceil(2))] {
+            cut_again_and_again(&network, kind, cuts);
+        }
     });
+}
+
+/// Makes a cluster of these servers, cuts it so often, and prints the figures.
+fn cut_again_and_again(network: &Network, kind: Kind, cuts: usize) {
+    let words = ["--cluster-require-full-coverage", "no", "--cluster-node-timeout", NODE_TIMEOUT_MS];
+    let cluster = Cluster::start_at(network, kind, SHARDS, 1, &words);
+    let client = Client::connect_with(config(&cluster.url()).command_timeout(Some(PATIENCE))).expect("the cluster");
+    let (mut recovered, known): (Vec<_>, Vec<_>) =
+        (0..cuts).map(|round| Cut::plan(&cluster, round).run(network, &client)).unzip();
+    recovered.sort_unstable();
+    println!(
+        "{}: {} cuts, {} writes acknowledged; a caller was answered {:?} later at the median, {:?} at the most",
+        kind.name(),
+        recovered.len(),
+        known.iter().sum::<usize>(),
+        recovered[recovered.len() / 2],
+        recovered[recovered.len() - 1]
+    );
 }
