@@ -2,13 +2,14 @@
 //!
 //! It is made with the servers' own commands, and it is there when all nodes agree that it is: a condition, never a pause.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use sleeve_wire::frame::{Frame, decode};
 
 use crate::network::Network;
 use crate::server::free_port;
-use crate::{Connection, Kind, Server};
+use crate::{Connection, Kind, Server, Settings};
 
 /// The number of slots of a cluster.
 pub const SLOTS: u16 = 16_384;
@@ -43,18 +44,48 @@ impl Cluster {
         Self::start_by(primaries, replicas, arguments, start)
     }
 
+    /// Starts a cluster whose servers run a given program.
+    ///
+    /// # Errors
+    /// As [`Server::launch`].
+    ///
+    /// # Panics
+    /// If the servers do not form a cluster.
+    pub fn launch(
+        kind: Kind,
+        binary: &Path,
+        primaries: usize,
+        replicas: usize,
+        arguments: &[&str],
+    ) -> Result<Self, String> {
+        Self::try_start_by(primaries, replicas, arguments, |_, words| {
+            let arguments = words.iter().map(|&word| word.to_owned()).collect();
+            Server::launch(kind, binary, Settings { arguments, password: None })
+        })
+    }
+
     fn start_by(
         primaries: usize,
         replicas: usize,
         arguments: &[&str],
         start: impl Fn(usize, &[&str]) -> Server,
     ) -> Self {
+        Self::try_start_by(primaries, replicas, arguments, |number, words| Ok(start(number, words)))
+            .unwrap_or_else(|reason| panic!("{reason}"))
+    }
+
+    fn try_start_by(
+        primaries: usize,
+        replicas: usize,
+        arguments: &[&str],
+        start: impl Fn(usize, &[&str]) -> Result<Server, String>,
+    ) -> Result<Self, String> {
         let start = |number| {
             let bus = free_port().to_string();
             let own = ["--cluster-enabled", "yes", "--cluster-port", &bus, "--cluster-node-timeout", "1000"];
             start(number, &[&own, arguments].concat())
         };
-        let servers: Vec<Server> = (0..primaries * (1 + replicas)).map(start).collect();
+        let servers = (0..primaries * (1 + replicas)).map(start).collect::<Result<Vec<Server>, String>>()?;
         let cluster = Self { servers, primaries };
         cluster.introduce();
         for (number, node) in cluster.servers.iter().enumerate().take(primaries) {
@@ -70,7 +101,7 @@ impl Cluster {
         for node in cluster.servers.iter().skip(primaries) {
             until("a replica has its primary's data", || info(node, "replication").contains("master_link_status:up"));
         }
-        cluster
+        Ok(cluster)
     }
 
     /// Introduces all nodes to each other.

@@ -1,7 +1,8 @@
 //! Real clients against a server: the tools, and the libraries and frameworks of `tests/interop/clients/`.
 //!
 //! Each library has one small program there that takes host and port, runs its scenario, prints its steps and exits with 0
-//! only if every answer was right. Each is run against a server with one worker, and one with two.
+//! only if every answer was right. Each is run against a server with one worker, and one with two; those that need a cluster
+//! are run against three primaries with a replica each.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +10,7 @@ use std::process::Command;
 use crate::peers::{self, Library, Peers};
 use crate::steps::{Count, Steps, build_sleeve, output_of};
 use crate::tools;
-use sleeve_tests::{Kind, Server, Settings};
+use sleeve_tests::{Cluster, Kind, Server, Settings};
 
 /// The timeout of one program, in seconds. Only a program that hangs gets near it.
 const SECONDS_MAX: &str = "180";
@@ -48,6 +49,15 @@ pub fn check(steps: &mut Steps, peers: &Peers, kind: Kind, binary: &Path, part: 
             Ok(check_one(peers, &server.port().to_string(), part))
         });
     }
+    if peers.libraries.iter().any(|library| library.needs_cluster) {
+        steps.step("clients, cluster", || {
+            // A busy machine delays a process, and no primary may be replaced for that.
+            let cluster = Cluster::launch(kind, binary, 3, 1, &["--cluster-node-timeout", "5000"])?;
+            let mut count = Count::default();
+            run_libraries(peers, &cluster.servers[0].port().to_string(), true, &mut count);
+            Ok(count)
+        });
+    }
 }
 
 fn check_one(peers: &Peers, port: &str, part: &str) -> Count {
@@ -55,7 +65,22 @@ fn check_one(peers: &Peers, port: &str, part: &str) -> Count {
     for (name, reason) in &peers.skipped {
         println!("    {name}: skipped, {reason}");
     }
-    let mut tally = |name: &str, outcome: Result<String, String>| match outcome {
+    for (name, check) in tools::ALL.into_iter().filter(|(name, _)| name.contains(part)) {
+        tally(name, check(port), &mut count);
+    }
+    run_libraries(peers, port, false, &mut count);
+    count
+}
+
+/// Runs the programs that need a cluster, or those that need none.
+fn run_libraries(peers: &Peers, port: &str, needs_cluster: bool, count: &mut Count) {
+    for library in peers.libraries.iter().filter(|library| library.needs_cluster == needs_cluster) {
+        tally(library.name, run_library(library, port), count);
+    }
+}
+
+fn tally(name: &str, outcome: Result<String, String>, count: &mut Count) {
+    match outcome {
         Ok(said) => {
             println!("    {name}: {said}");
             count.passed += 1;
@@ -64,14 +89,7 @@ fn check_one(peers: &Peers, port: &str, part: &str) -> Count {
             println!("    {name}: FAILED: {reason}");
             count.failed += 1;
         }
-    };
-    for (name, check) in tools::ALL.into_iter().filter(|(name, _)| name.contains(part)) {
-        tally(name, check(port));
     }
-    for library in &peers.libraries {
-        tally(library.name, run_library(library, port));
-    }
-    count
 }
 
 fn run_library(library: &Library, port: &str) -> Result<String, String> {

@@ -17,6 +17,8 @@ pub struct Library {
     pub name: &'static str,
     /// The words of its command line; host and port follow.
     pub command: Vec<PathBuf>,
+    /// Whether it needs a cluster, of which it is given any node.
+    pub needs_cluster: bool,
 }
 
 /// The programs that run in the private Python, and their places in `tests/interop/clients/`.
@@ -27,6 +29,9 @@ const PYTHON_PROGRAMS: [(&str, &str); 5] = [
     ("celery", "frameworks/celery_check.py"),
     ("django", "frameworks/django_check.py"),
 ];
+
+/// The programs that need a cluster. Each replaces the last word of the command line of its library.
+const CLUSTER_PROGRAMS: [(&str, &str); 2] = [("ioredis", "cluster.mjs"), ("lettuce", "ClusterCheck")];
 
 /// The installed peers, and those that could not be installed.
 #[derive(Debug, Default)]
@@ -45,7 +50,7 @@ pub fn set_up_bench(name: &str) -> Result<Vec<PathBuf>, String> {
     let folder = workspace_root().join("bench/clients");
     match name {
         "rueidis" => build_with_go(&folder.join("rueidis"), "rueidis-bench"),
-        "lettuce" => build_with_maven(&folder, "lettuce", "lettuce-bench", "Bench"),
+        "lettuce" => build_with_maven(&folder, "lettuce", "lettuce-bench", &["Bench"]),
         "ioredis" => {
             set_up_ioredis()?;
             // Node.js looks for modules beside the program.
@@ -77,7 +82,8 @@ pub fn set_up() -> Result<Peers, String> {
     let mut peers = Peers::default();
     let python = peers_folder().join("venv/bin/python");
     for (name, program) in PYTHON_PROGRAMS {
-        peers.libraries.push(Library { name, command: vec![python.clone(), clients_folder().join(program)] });
+        let command = vec![python.clone(), clients_folder().join(program)];
+        peers.libraries.push(Library { name, command, needs_cluster: false });
     }
     let others = [
         ("bullmq", set_up_bullmq()),
@@ -87,11 +93,21 @@ pub fn set_up() -> Result<Peers, String> {
     ];
     for (name, found) in others {
         match found {
-            Ok(command) => peers.libraries.push(Library { name, command }),
+            Ok(command) => {
+                let of_cluster = CLUSTER_PROGRAMS.iter().find(|(library, _)| *library == name);
+                peers.libraries.extend(of_cluster.map(|(_, program)| {
+                    let mut command = command.clone();
+                    if let Some(last) = command.last_mut() {
+                        last.set_file_name(program);
+                    }
+                    Library { name, command, needs_cluster: true }
+                }));
+                peers.libraries.push(Library { name, command, needs_cluster: false });
+            }
             Err(reason) => peers.skipped.push((name, reason)),
         }
     }
-    for library in &peers.libraries {
+    for library in peers.libraries.iter().filter(|library| !library.needs_cluster) {
         println!("    {}: ready", library.name);
     }
     for (name, reason) in &peers.skipped {
@@ -165,7 +181,7 @@ fn set_up_python() -> Result<(), String> {
 }
 
 fn set_up_ioredis() -> Result<Vec<PathBuf>, String> {
-    set_up_node("ioredis", &["package.json", "package-lock.json", "check.mjs"], &["ci"])
+    set_up_node("ioredis", &["package.json", "package-lock.json", "check.mjs", "cluster.mjs"], &["ci"])
 }
 
 /// Installs BullMQ, which pins the exact versions of its parts. Its optional parts for single platforms are left out.
@@ -201,25 +217,31 @@ fn build_with_go(folder: &Path, name: &str) -> Result<Vec<PathBuf>, String> {
 }
 
 fn set_up_lettuce() -> Result<Vec<PathBuf>, String> {
-    build_with_maven(&clients_folder(), "lettuce", "lettuce", "Check")
+    build_with_maven(&clients_folder(), "lettuce", "lettuce", &["Check", "ClusterCheck"])
 }
 
-/// Builds the program of this class, which is all that the folder `library` of `from` has, in a folder of `.peers`.
-fn build_with_maven(from: &Path, library: &str, name: &str, class: &str) -> Result<Vec<PathBuf>, String> {
+/// Builds the programs of these classes, which are all that the folder `library` of `from` has, in a folder of `.peers`.
+/// Returns the command line of the first.
+fn build_with_maven(from: &Path, library: &str, name: &str, classes: &[&str]) -> Result<Vec<PathBuf>, String> {
     need(&["mvn", "java", "javac"])?;
+    let first = classes.first().ok_or("no program")?;
     let folder = peers_folder().join(name);
-    let source = format!("src/main/java/{class}.java");
-    copy_all(&from.join(library), &folder, &["pom.xml", &source])?;
-    let source = from.join(library).join(source);
-    if !is_fresh(&source, &folder.join("installed.txt")) {
+    let file = |class: &str| format!("src/main/java/{class}.java");
+    let mark = |class: &str| folder.join(format!("{class}.txt"));
+    copy_all(&from.join(library), &folder, &["pom.xml"])?;
+    for class in classes {
+        copy(&from.join(library).join(file(class)), &folder.join(file(class)))?;
+    }
+    let source = |class: &str| from.join(library).join(file(class));
+    if !classes.iter().all(|class| is_fresh(&source(class), &mark(class))) {
         println!("    building {name} with Maven");
         let maven = ["--batch-mode", "--quiet", "package"];
         output_of(Command::new("mvn").args(maven).current_dir(&folder))?;
-        mark_installed(&source, &folder.join("installed.txt"))?;
+        classes.iter().try_for_each(|class| mark_installed(&source(class), &mark(class)))?;
     }
     let target = folder.join("target");
-    let class_path = format!("{0}/{1}.jar:{0}/lib/*", target.display(), class.to_lowercase());
-    Ok(vec!["java".into(), "-cp".into(), class_path.into(), class.into()])
+    let class_path = format!("{0}/{1}.jar:{0}/lib/*", target.display(), first.to_lowercase());
+    Ok(vec!["java".into(), "-cp".into(), class_path.into(), first.into()])
 }
 
 fn need(programs: &[&str]) -> Result<(), String> {
