@@ -20,6 +20,7 @@ use crate::config::Opt;
 use crate::context::tracking_delivery::{self, Delivery};
 use crate::engine::Engine;
 use crate::engine::clients::client_info::ClientSocket;
+use crate::engine::cluster::Cluster;
 use crate::engine::replication::{Replica, primary};
 use crate::execute::scratch::Scratch;
 use crate::host::log;
@@ -385,7 +386,8 @@ fn forget_deadline(deadlines: &mut BTreeSet<(u64, u64)>, session: &Session) {
 
 /// Returns the reason why a connection is refused, as a reply; None if it is served.
 fn refusal_of(engine: &Engine, accepted: &Accepted) -> Option<&'static str> {
-    if engine.clients.list.len() as i64 >= engine.config.number(Opt::Maxclients) {
+    let links = engine.cluster.get().map_or(0, Cluster::link_count);
+    if (engine.clients.list.len() + links) as i64 >= engine.config.number(Opt::Maxclients) {
         return Some(match engine.cluster.get() {
             Some(_) => "-ERR max number of clients + cluster connections reached\r\n",
             None => "-ERR max number of clients reached\r\n",

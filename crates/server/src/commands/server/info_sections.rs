@@ -14,6 +14,7 @@ use crate::config::Opt;
 use crate::context::Cx;
 use crate::context::eviction;
 use crate::engine::Engine;
+use crate::engine::cluster::Cluster;
 use crate::engine::persistence::purpose::Purpose;
 use crate::engine::replication::primary;
 use crate::engine::replication::role::{LinkState, LinkStatus};
@@ -73,9 +74,7 @@ pub fn clients(cx: &mut Cx<'_>, lines: &mut Lines) {
     let watching =
         clients.iter().map(|client| client.multi.watched.load(Ordering::Relaxed)).filter(|watched| *watched != 0);
     lines.add("connected_clients", clients.len().saturating_sub(cx.engine.replication.replicas.len()));
-    // Each other node has a link in both directions.
-    let nodes = cx.engine.cluster.get().map_or(1, |cluster| cluster.state.lock().nodes().count());
-    lines.add("cluster_connections", 2 * nodes.saturating_sub(1));
+    lines.add("cluster_connections", cx.engine.cluster.get().map_or(0, Cluster::link_count));
     lines.add("maxclients", cx.engine.config.number(Opt::Maxclients));
     lines.add("client_recent_max_input_buffer", most(|client| client.memory.input.load(Ordering::Relaxed)));
     lines.add("client_recent_max_output_buffer", most(|client| client.memory.output.load(Ordering::Relaxed)));

@@ -90,6 +90,11 @@ impl Cluster {
         Arc::clone(&self.view.read())
     }
 
+    /// Returns the number of connections that the bus has: one in each direction for each other node, as Redis counts them.
+    pub fn link_count(&self) -> usize {
+        2 * self.state.lock().nodes().count().saturating_sub(1)
+    }
+
     /// Replaces the view and the marks. Returns the new view, or None if it is the present one. All shards are locked, or no
     /// client is served yet; [`view_change::show`] also ends what the change ends.
     fn replace_view(&self, view: View) -> Option<Arc<View>> {
