@@ -9,7 +9,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::unsupported::{self, Unsupported};
 use crate::workload::tour;
-use crate::{bench, check, doctor, migrate, output, reference, serve, shell};
+use crate::{bench, check, cluster, doctor, migrate, output, reference, serve, shell};
 
 /// A Redis-compatible engine, its command line and its load generator in one binary.
 #[derive(Debug, Parser)]
@@ -26,6 +26,7 @@ pub enum Command {
     Serve(serve::ServeOptions),
     Bench(Box<bench::options::BenchOptions>),
     Cli(Box<shell::options::ShellOptions>),
+    Cluster(cluster::demo::ClusterOptions),
     Check(check::CheckOptions),
     Migrate(Box<migrate::options::MigrateOptions>),
     Doctor(Box<doctor::options::DoctorOptions>),

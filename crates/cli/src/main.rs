@@ -13,7 +13,7 @@
 //! | `doctor` | `sleeve doctor`: the causes that hold a program up. |
 //! | `workload` | The documents' workloads, for `bench --workload` and `sleeve tour`, the newcomer's first minute. |
 //! | `bench` | `sleeve bench`: the load generator. |
-//! | `cluster` | `sleeve cli --cluster`: the management of a cluster. |
+//! | `cluster` | `sleeve cli --cluster`: the management of a cluster; and `sleeve cluster demo`: one to try. |
 //! | `shell` | `sleeve cli`: redis-cli's modes. |
 //! | `check` | `sleeve check`: the contents of a server's files. |
 //! | `migrate` | `sleeve migrate`: a server's data and its role move to another. |
@@ -72,6 +72,7 @@ fn main() -> ExitCode {
         Command::Bench(options) => bench::run(&options),
         Command::Cli(options) if !options.cluster.command.is_empty() => cluster::run(&options, &typed),
         Command::Cli(options) => shell::run(&options, &typed),
+        Command::Cluster(options) => cluster::demo::run(&options),
         Command::Check(options) => check::run(&options),
         Command::Migrate(options) => migrate::run(&options),
         Command::Doctor(options) => doctor::run(&options),

@@ -1,4 +1,5 @@
-//! `sleeve cli --cluster`: the management of a cluster, with redis-cli's commands, output and exit codes.
+//! `sleeve cli --cluster`: the management of a cluster, with redis-cli's commands, output and exit codes. `demo` is a cluster to
+//! try, which is formed by it.
 //!
 //! From top to bottom: here (which command) → `commands` (a file for each kind) → `check` → `fix` (the repairs) → `manager` (the
 //! state of a command) → `mover` (a slot and its keys from one node to another) → `view` (the nodes as they describe themselves)
@@ -10,6 +11,7 @@
 mod check;
 mod commands;
 mod console;
+pub mod demo;
 mod fix;
 mod help;
 mod manager;

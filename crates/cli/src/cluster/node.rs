@@ -6,7 +6,7 @@ use std::fmt;
 use super::slots::{SLOTS, SlotSet};
 
 /// The distance between a node's port and the port of its bus, unless the node names another.
-const BUS_DISTANCE: u16 = 10_000;
+pub const BUS_DISTANCE: u16 = 10_000;
 
 /// The address of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 //! for each program; ids and addresses are replaced by the nodes' numbers, and lines are compared without their order, because
 //! a node lists the others in an order of its own.
 
+mod demo;
 mod look;
 mod moves;
 mod nodes;
