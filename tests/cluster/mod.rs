@@ -1,5 +1,5 @@
-//! The client against real clusters, of other servers and of Sleeve: slots, a resharding under load, a primary that is killed, a full restart; nodes that are
-//! cut off in `partitions`.
+//! The client against real clusters, of other servers and of Sleeve: slots, a resharding under load, a primary that is killed, a
+//! full restart; nodes that are cut off in `partitions`.
 //!
 //! Every reply is looked at. A counter that one thread alone increases says whether anything was lost, was executed twice or
 //! went to the wrong node: each answer is one more than the one before.
