@@ -48,9 +48,14 @@
 //! | `client/subscriptions` | subscriptions |
 //! | `client/synced` | `reply.synced()` |
 //! | `cluster` | slots, a resharding under load, a primary that is killed, a full restart |
+//! | `cluster/encrypted` | a cluster whose bus speaks TLS |
+//! | `cluster/failover_times` | the time until a killed primary is replaced, beside Redis |
+//! | `cluster/mixed` | clusters of Sleeve with Redis 7.0, Redis 8 and Valkey 9 |
 //! | `cluster/near_cache` | the near cache over a cluster |
 //! | `cluster/partitions` | nodes that are cut off |
 //! | `cluster/remote_caller` | callers on nodes of a network of their own (used by `sentinel` too) |
+//! | `cluster/shards` | the load on real nodes, and what happens to them (used by the other files) |
+//! | `cluster/sleeve_nodes` | crashes, failovers, restarts and moved slots in clusters of Sleeve |
 //! | `sentinel` | a primary and two replicas under three Sentinels, and the client's view of failovers |
 //! | `sentinel/failovers` | failovers by kills and stops under load |
 //! | `sentinel/partitions` | primaries that are cut off |

@@ -4,9 +4,14 @@
 //! Every reply is looked at. A counter that one thread alone increases says whether anything was lost, was executed twice or
 //! went to the wrong node: each answer is one more than the one before.
 
+mod encrypted;
+mod failover_times;
+mod mixed;
 mod near_cache;
 mod partitions;
 pub mod remote_caller;
+mod shards;
+mod sleeve_nodes;
 
 use std::collections::BTreeSet;
 use std::process::Command;

@@ -64,6 +64,28 @@ impl Cluster {
         })
     }
 
+    /// Starts a cluster with a node of each of these kinds in turn: the primaries first, then the replicas of each.
+    ///
+    /// # Panics
+    /// As [`Cluster::start`], or if the primaries have different numbers of replicas.
+    pub fn start_mixed(kinds: &[Kind], primaries: usize, arguments: &[&str]) -> Self {
+        assert_eq!(kinds.len() % primaries, 0, "each primary has as many replicas as the others");
+        let start = |number: usize, words: &[&str]| Server::start_with(kinds[number], words);
+        Self::start_by(primaries, kinds.len() / primaries - 1, arguments, start)
+    }
+
+    /// Starts a cluster of such nodes that each have a port for TLS as well; `arguments` name the certificates.
+    ///
+    /// # Panics
+    /// As [`Cluster::start_mixed`].
+    pub fn start_with_tls(kinds: &[Kind], primaries: usize, arguments: &[&str]) -> Self {
+        let start = |number: usize, words: &[&str]| {
+            let port = free_port().to_string();
+            Server::start_with(kinds[number], &[words, &["--tls-port", &port]].concat())
+        };
+        Self::start_by(primaries, kinds.len() / primaries - 1, arguments, start)
+    }
+
     fn start_by(
         primaries: usize,
         replicas: usize,
@@ -80,11 +102,7 @@ impl Cluster {
         arguments: &[&str],
         start: impl Fn(usize, &[&str]) -> Result<Server, String>,
     ) -> Result<Self, String> {
-        let start = |number| {
-            let bus = free_port().to_string();
-            let own = ["--cluster-enabled", "yes", "--cluster-port", &bus, "--cluster-node-timeout", "1000"];
-            start(number, &[&own, arguments].concat())
-        };
+        let start = |number| start_node(arguments, |words| start(number, words));
         let servers = (0..primaries * (1 + replicas)).map(start).collect::<Result<Vec<Server>, String>>()?;
         let cluster = Self { servers, primaries };
         cluster.introduce();
@@ -111,17 +129,52 @@ impl Cluster {
             let epoch = (number + 1).to_string();
             assert_eq!(ask(node, &["CLUSTER", "SET-CONFIG-EPOCH", &epoch]), "+OK\r\n");
         }
-        for node in others {
-            let bus = text(&ask(node, &["CONFIG", "GET", "cluster-port"])).pop().expect("its bus port");
-            let port = node.port().to_string();
-            assert_eq!(ask(first, &["CLUSTER", "MEET", &node.host().to_string(), &port, &bus]), "+OK\r\n");
-        }
+        others.iter().for_each(|node| meet(first, node));
+        self.wait_until_acquainted();
+    }
+
+    fn wait_until_acquainted(&self) {
         for node in &self.servers {
             until("all nodes know each other", || {
                 let nodes = text(&ask(node, &["CLUSTER", "NODES"])).concat();
                 nodes.lines().filter(|line| !line.contains("handshake")).count() == self.servers.len()
             });
         }
+    }
+
+    /// Replaces a replica by a new node of another kind: the old one ends and is forgotten, and the new one follows the
+    /// primary of its shard and gets its number.
+    ///
+    /// # Panics
+    /// If a node refuses.
+    pub fn replace_replica(&mut self, replica: usize, primary: usize, kind: Kind, arguments: &[&str]) {
+        let old = self.id(replica);
+        self.servers[replica].kill();
+        self.servers[replica] = start_node(arguments, |words| Server::start_with(kind, words));
+        for (_, node) in self.servers.iter().enumerate().filter(|(number, _)| *number != replica) {
+            assert_eq!(ask(node, &["CLUSTER", "FORGET", &old]), "+OK\r\n");
+        }
+        meet(&self.servers[primary], &self.servers[replica]);
+        self.wait_until_acquainted();
+        let id = self.id(primary);
+        assert_eq!(ask(&self.servers[replica], &["CLUSTER", "REPLICATE", &id]), "+OK\r\n");
+        self.wait_until_follows(replica, primary);
+        self.wait_until_whole();
+    }
+
+    /// Waits until a node is a replica that has the data of this primary.
+    ///
+    /// # Panics
+    /// If that does not happen in time.
+    pub fn wait_until_follows(&self, replica: usize, primary: usize) {
+        let port_of = |option| text(&ask(&self.servers[primary], &["CONFIG", "GET", option])).pop();
+        let is_port =
+            |port: &str| ["port", "tls-port"].into_iter().any(|option| port_of(option).as_deref() == Some(port));
+        until("a node follows its primary", || {
+            let says = try_ask(&self.servers[replica], &["INFO", "replication"]).unwrap_or_default();
+            let port = says.lines().find_map(|line| line.strip_prefix("master_port:"));
+            says.contains("role:slave") && says.contains("master_link_status:up") && port.is_some_and(is_port)
+        });
     }
 
     /// Waits until every running node finds all slots served and all other nodes healthy.
@@ -139,10 +192,13 @@ impl Cluster {
         }
     }
 
-    /// Waits until all running primaries agree on the owners of slots and their epochs. A node that is given a slot takes an
+    /// Waits until all running nodes agree on the owners of slots and their epochs. A node that is given a slot takes an
     /// epoch above all that it knows of. If a higher epoch of the slot's last owner is still on its way, that owner may get
     /// the slot back, and each then says for ever that the other has it.
-    fn wait_until_agreed(&self) {
+    ///
+    /// # Panics
+    /// If that does not happen in time.
+    pub fn wait_until_agreed(&self) {
         let view = |node: &Server| {
             let nodes = text(&try_ask(node, &["CLUSTER", "NODES"])?).concat();
             let owners = nodes.lines().map(|line| line.split(' ').collect::<Vec<_>>());
@@ -156,8 +212,8 @@ impl Cluster {
             told.sort_unstable();
             Some(told)
         };
-        until("all primaries know who owns what", || {
-            let views: Vec<_> = self.servers[..self.primaries].iter().filter_map(view).collect();
+        until("all nodes know who owns what", || {
+            let views: Vec<_> = self.servers.iter().filter_map(view).collect();
             views.windows(2).all(|pair| pair[0] == pair[1])
         });
     }
@@ -211,6 +267,20 @@ impl Cluster {
     }
 }
 
+/// Starts a node that knows no other yet.
+fn start_node<S>(arguments: &[&str], start: impl FnOnce(&[&str]) -> S) -> S {
+    let bus = free_port().to_string();
+    let own = ["--cluster-enabled", "yes", "--cluster-port", &bus, "--cluster-node-timeout", "1000"];
+    start(&[&own, arguments].concat())
+}
+
+/// Introduces a node to another one, which introduces it to all that it knows.
+fn meet(known: &Server, node: &Server) {
+    let bus = text(&ask(node, &["CONFIG", "GET", "cluster-port"])).pop().expect("its bus port");
+    let port = node.port().to_string();
+    assert_eq!(ask(known, &["CLUSTER", "MEET", &node.host().to_string(), &port, &bus]), "+OK\r\n");
+}
+
 fn info(node: &Server, section: &str) -> String {
     text(&ask(node, &["INFO", section])).concat()
 }
@@ -219,11 +289,12 @@ fn ask(node: &Server, words: &[&str]) -> String {
     try_ask(node, words).unwrap_or_else(|| panic!("{} does not answer {words:?}: {}", node.port(), node.log()))
 }
 
-/// Returns the answer of a node that runs.
+/// Returns the answer of a node that runs. Bytes that are no ASCII are shown as `?`, so that lengths in the answer stay true: a
+/// Valkey 9 shows the secret of a Redis 8 beside it as the name of an address, with the bytes behind it.
 fn try_ask(node: &Server, words: &[&str]) -> Option<String> {
     let mut connection: Connection = node.try_connect().ok()?;
     let answer = connection.command(words).ok()?;
-    Some(String::from_utf8_lossy(&answer).into_owned())
+    Some(answer.into_iter().map(|byte| if byte.is_ascii() { char::from(byte) } else { '?' }).collect())
 }
 
 /// Returns the strings of an answer.

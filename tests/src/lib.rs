@@ -15,6 +15,7 @@ pub mod network;
 pub mod probe;
 mod programs;
 pub mod random;
+pub mod redirects;
 pub mod relay;
 pub mod server;
 pub mod soak;
@@ -25,6 +26,7 @@ pub mod unread;
 
 pub use cluster::Cluster;
 pub use connection::Connection;
+pub use redirects::Redirected;
 pub use relay::Relay;
 pub use server::{Kind, Server, Settings, free_port};
 pub use stops::Stops;

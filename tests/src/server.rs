@@ -310,6 +310,16 @@ impl Server {
         self.wait_until_ready().map_err(|reason| format!("{reason}\n{}", self.log_tail()))
     }
 
+    /// Starts the program again in the same folder, on another port.
+    ///
+    /// # Errors
+    /// As [`Server::try_start`].
+    pub fn restart_elsewhere(&mut self) -> Result<(), String> {
+        self.kill();
+        self.port = free_port();
+        self.restart()
+    }
+
     fn wait_until_ready(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + Duration::from_secs(READY_SECONDS_MAX);
         loop {

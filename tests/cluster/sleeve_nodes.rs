@@ -1,0 +1,83 @@
+//! Clusters of Sleeve alone, each node a process: crashes, pauses, failovers by hand, restarts, and moves of slots under load.
+
+use std::thread;
+use std::time::Duration;
+
+use sleeve_tests::probe::ask;
+use sleeve_tests::{Cluster, Kind};
+
+use super::shards::{Load, fail_over, kill_primary, pause_primary, reshard, restart_all, wait_until_leads};
+
+/// The time limit for the end of a node. Only a defect gets near it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The node timeout, in milliseconds, where primaries fail: longer than a busy machine delays a process.
+const SHORT: [&str; 4] = ["--cluster-node-timeout", "2000", "--cluster-require-full-coverage", "no"];
+
+/// The node timeout, in milliseconds, where no primary fails.
+const LONG: [&str; 4] = ["--cluster-node-timeout", "15000", "--appendonly", "yes"];
+
+#[test]
+fn replicas_take_over_from_killed_and_paused_primaries() {
+    let mut cluster = Cluster::start(Kind::Sleeve, 3, 1, &SHORT);
+    Load::plan(&cluster).run(&mut cluster, |cluster, load| {
+        kill_primary(cluster, load, 0);
+        pause_primary(cluster, load, 1);
+    });
+}
+
+#[test]
+fn failovers_by_hand_moves_and_a_restart_lose_nothing() {
+    let mut cluster = Cluster::start(Kind::Sleeve, 3, 1, &LONG);
+    Load::plan(&cluster).run(&mut cluster, |cluster, load| {
+        fail_over(cluster, load, 0, None);
+        fail_over(cluster, load, 1, Some("FORCE"));
+        fail_over(cluster, load, 2, Some("TAKEOVER"));
+        reshard(cluster, load, 0);
+        fail_over(cluster, load, 0, None);
+        restart_all(cluster, load);
+    });
+}
+
+#[test]
+fn nodes_that_moved_or_could_not_write_nodes_conf_come_back() {
+    let mut cluster = Cluster::start(Kind::Sleeve, 3, 1, &SHORT);
+    Load::plan(&cluster).run(&mut cluster, |cluster, load| {
+        // The rename onto a folder fails, as a write does on a full disk. The node ends: it may not vote twice in an epoch.
+        let (file, kept) = (cluster.servers[0].folder().join("nodes.conf"), cluster.servers[0].folder().join("kept"));
+        std::fs::rename(&file, &kept).expect("it is there");
+        std::fs::create_dir(&file).expect("a folder");
+        // The answer may be lost with the node.
+        _ = cluster.servers[0].connect().command(&["CLUSTER", "BUMPEPOCH"]);
+        _ = cluster.servers[0].connect().command(&["CLUSTER", "SAVECONFIG"]);
+        let status = cluster.servers[0].wait_for_exit(PATIENCE).expect("it ends");
+        assert_eq!(status.code(), Some(1), "{}", cluster.servers[0].log());
+        wait_until_leads(cluster, 3);
+        load.wait_for_more(0);
+        std::fs::remove_dir(&file).and_then(|()| std::fs::rename(&kept, &file)).expect("the old file");
+        cluster.servers[0].restart_elsewhere().expect("it starts again");
+        cluster.wait_until_follows(0, 3);
+        cluster.servers[4].restart_elsewhere().expect("it starts again");
+        cluster.wait_until_follows(4, 1);
+        cluster.wait_until_whole();
+        fail_over(cluster, load, 0, None);
+    });
+}
+
+#[test]
+fn a_node_killed_while_it_writes_nodes_conf_knows_itself_again() {
+    let mut cluster = Cluster::start(Kind::Sleeve, 1, 0, &[]);
+    let id = cluster.id(0);
+    for round in 0..10 {
+        let mut connection = cluster.servers[0].connect();
+        let writer = thread::spawn(move || while connection.command(&["CLUSTER", "SAVECONFIG"]).is_ok() {});
+        // Each round is killed at another moment of the writes.
+        thread::sleep(Duration::from_micros(20_000 + 3_700 * round));
+        cluster.servers[0].kill();
+        writer.join().expect("it ends with the node");
+        cluster.servers[0].restart().expect("it starts again");
+        assert_eq!(cluster.id(0), id);
+        let nodes = ask(&mut cluster.servers[0].connect(), &["CLUSTER", "NODES"]);
+        assert!(nodes.contains(" connected 0-16383"), "{nodes}");
+    }
+}
