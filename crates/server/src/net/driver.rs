@@ -6,23 +6,27 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use sleeve_rings::memory::Fresh;
+use sleeve_rings::patience::Patience;
 
-use super::busy_poll::BusyPoll;
 use super::epoll::Epoll;
 use super::event::{Event, Sending, Token, Waker};
 use super::listeners::listener::Listener;
-use super::shared_memory::SharedMemory;
+use super::shared_memory::{Pair, SharedMemory};
 use super::tokio::Tokio;
 use super::uring::Uring;
+use crate::host::clock;
 use crate::request::output::Output;
 
 /// The carrier of the bytes of one worker.
 #[derive(Debug)]
 pub struct Driver {
     backend: Backend,
-    pub(super) shared: SharedMemory,
+    /// The connections that share memory with their clients; None until there is the first.
+    pub(super) shared: Option<Box<SharedMemory>>,
     busy_poll: BusyPoll,
     /// A wait begins with a busy poll.
     is_busy_polling: bool,
@@ -110,8 +114,7 @@ impl Driver {
     /// # Errors
     /// The errors of the kernel, such as too many open files, or that it knows no io_uring as new as 6.1.
     pub fn new(kind: DriverKind) -> io::Result<Self> {
-        let (shared, busy_poll) = (SharedMemory::default(), BusyPoll::default());
-        Ok(Self { backend: kind.backend()?, shared, busy_poll, is_busy_polling: true })
+        Ok(Self { backend: kind.backend()?, shared: None, busy_poll: BusyPoll::default(), is_busy_polling: true })
     }
 
     /// Returns the driver's kind.
@@ -160,10 +163,17 @@ impl Driver {
     /// There are replies that the client has not read.
     #[cold]
     pub fn share_memory(&mut self, token: Token, memory: Fresh) -> io::Result<()> {
-        if self.shared.find(token).is_some() || self.flush(token) != Sending::Done || self.unsent(token) != 0 {
+        if self.pair(token).is_some() || self.flush(token) != Sending::Done || self.unsent(token) != 0 {
             return Err(io::Error::other("something waits to be read ahead of it"));
         }
-        self.shared.begin(self.descriptor(token), token, memory)
+        let socket = self.descriptor(token);
+        self.shared.get_or_insert_default().begin(socket, token, memory)
+    }
+
+    /// Returns the pair of rings of a connection, if it shares memory with its client.
+    #[inline]
+    fn pair(&self, token: Token) -> Option<&Pair> {
+        self.shared.as_ref()?.find(token)
     }
 
     /// Returns the number of a connection's socket.
@@ -189,8 +199,10 @@ impl Driver {
         // Tokio waits in its own way.
         let may_poll = self.is_busy_polling && !matches!(backend, Backend::Tokio(_));
         let mut wait = |timeout_ms| any!(&mut *backend, backend => backend.wait(timeout_ms));
-        if !self.shared.are_all_asleep() {
-            self.shared.wait(wait, may_skip, timeout_ms)
+        if let Some(shared) = &mut self.shared
+            && !shared.are_all_asleep()
+        {
+            shared.wait(wait, may_skip, timeout_ms)
         } else if may_poll {
             self.busy_poll.wait(wait, timeout_ms)
         } else {
@@ -208,14 +220,17 @@ impl Driver {
             Backend::Uring(driver) => driver.event(buffer),
             Backend::Tokio(driver) => driver.event(buffer),
         };
-        if self.shared.is_empty() { next(buffer) } else { self.shared.event(next, index, buffer) }
+        match &mut self.shared {
+            Some(shared) if !shared.is_empty() => shared.event(next, index, buffer),
+            _ => next(buffer),
+        }
     }
 
     /// Switches [`Driver::receive_into`] on or off for a connection, if the driver can do that. Bytes that have arrived
     /// already are reported, even if they were reported before.
     pub fn receive_apart(&mut self, token: Token, is_apart: bool) {
-        if let Backend::Epoll(driver) = &mut self.backend
-            && self.shared.find(token).is_none()
+        if self.pair(token).is_none()
+            && let Backend::Epoll(driver) = &mut self.backend
         {
             driver.receive_apart(token, is_apart);
         }
@@ -234,7 +249,7 @@ impl Driver {
     /// broken: the next connection's replies go into the same buffer.
     #[inline]
     pub fn send(&mut self, token: Token, output: &mut Output) -> Sending {
-        match self.shared.get(token) {
+        match pair_of(&mut self.shared, token) {
             None => any!(&mut self.backend, backend => backend.send(token, output)),
             Some(pair) => pair.send(output),
         }
@@ -244,8 +259,8 @@ impl Driver {
     /// of sends and of sent bytes. [`Driver::send`] handles the rest, and the state of the connections.
     #[inline]
     pub fn send_together(&mut self, outputs: &mut [(Token, Output)]) -> (usize, usize) {
-        if !self.shared.is_empty() {
-            self.shared.send_each(outputs);
+        if let Some(shared) = &mut self.shared {
+            shared.send_each(outputs);
         }
         match &mut self.backend {
             Backend::Epoll(driver) => driver.send_together(outputs),
@@ -257,7 +272,7 @@ impl Driver {
     /// [`Driver::send_queued`] later.
     #[inline]
     pub fn queue(&mut self, token: Token, bytes: &Arc<Vec<u8>>) {
-        if !self.shared.queue(token, bytes) {
+        if !self.shared.as_mut().is_some_and(|shared| shared.queue(token, bytes)) {
             any!(&mut self.backend, backend => backend.queue(token, bytes));
         }
     }
@@ -266,13 +281,15 @@ impl Driver {
     /// each.
     pub fn take_queued(&mut self) -> Vec<Token> {
         let mut queued = any!(&mut self.backend, backend => backend.take_queued());
-        self.shared.take_queued(&mut queued);
+        if let Some(shared) = &mut self.shared {
+            shared.take_queued(&mut queued);
+        }
         queued
     }
 
     /// Sends the queued bytes, behind those that already wait.
     pub fn send_queued(&mut self, token: Token) -> Sending {
-        match self.shared.get(token) {
+        match pair_of(&mut self.shared, token) {
             None => any!(&mut self.backend, backend => backend.send_queued(token)),
             Some(pair) => pair.send_waiting(),
         }
@@ -280,7 +297,7 @@ impl Driver {
 
     /// Sends at once the bytes for which [`Sending::Done`] only promised that: called if no further bytes are to follow.
     pub fn flush(&mut self, token: Token) -> Sending {
-        match (self.shared.get(token), &mut self.backend) {
+        match (pair_of(&mut self.shared, token), &mut self.backend) {
             (Some(pair), _) => pair.send_waiting(),
             (None, Backend::Epoll(_)) => Sending::Done,
             (None, Backend::Uring(driver)) => driver.flush(token),
@@ -291,7 +308,7 @@ impl Driver {
     /// Returns how many bytes wait for the peer to read.
     #[inline]
     pub fn waiting(&self, token: Token) -> usize {
-        match self.shared.find(token) {
+        match self.pair(token) {
             None => any!(&self.backend, backend => backend.waiting(token)),
             Some(pair) => pair.waiting().len(),
         }
@@ -299,7 +316,7 @@ impl Driver {
 
     /// Returns how many bytes have not been sent, including those that only wait for the end of the wake-up.
     pub fn unsent(&self, token: Token) -> usize {
-        match (self.shared.find(token), &self.backend) {
+        match (self.pair(token), &self.backend) {
             (Some(pair), _) => pair.waiting().len(),
             (None, Backend::Epoll(driver)) => driver.waiting(token),
             (None, Backend::Uring(driver)) => driver.unsent(token),
@@ -309,7 +326,7 @@ impl Driver {
 
     /// Returns the unused room in the buffers of the unsent bytes.
     pub fn spare(&self, token: Token) -> usize {
-        match self.shared.find(token) {
+        match self.pair(token) {
             None => any!(&self.backend, backend => backend.spare(token)),
             Some(pair) => pair.waiting().spare(),
         }
@@ -317,14 +334,16 @@ impl Driver {
 
     /// Stops or resumes receiving from a connection; no bytes that it has sent are lost.
     pub fn hold(&mut self, token: Token, held: bool) {
-        if !self.shared.hold(token, held) {
+        if !self.shared.as_mut().is_some_and(|shared| shared.hold(token, held)) {
             any!(&mut self.backend, backend => backend.hold(token, held));
         }
     }
 
     /// Closes a connection and drops the bytes that the peer does not take.
     pub fn close(&mut self, token: Token) {
-        self.shared.end(token);
+        if let Some(shared) = &mut self.shared {
+            shared.end(token);
+        }
         any!(&mut self.backend, backend => backend.close(token));
     }
 
@@ -344,6 +363,134 @@ impl Driver {
     pub fn break_wait(&mut self) {
         if let Backend::Epoll(driver) = &mut self.backend {
             driver.break_wait();
+        }
+    }
+}
+
+fn pair_of(shared: &mut Option<Box<SharedMemory>>, token: Token) -> Option<&mut Pair> {
+    shared.as_mut()?.get(token)
+}
+
+/// The longest busy poll, no matter how much a sleep costs.
+const POLL_MAX: Duration = Duration::from_micros(50);
+
+/// The length of a busy poll, in sleeps: the client may have to be woken first.
+const SLEEPS_A_POLL: u32 = 3;
+
+/// The assumed cost of a sleep before one was measured.
+const COST: Duration = Duration::from_micros(2);
+
+/// The sampling of sleeps: one in so many is measured.
+const MEASURED_ONE_OF: u32 = 32;
+
+/// Waiting for sockets: a busy poll for a moment, or a sleep until the kernel wakes the worker.
+///
+/// To sleep and to be woken costs a worker some microseconds of its processor's time, and on virtual machines, where the
+/// processor itself falls asleep, ten or more; the client waits even longer. A client that has its reply often sends the next
+/// request sooner than that. So a worker busy polls for as long as three sleeps cost it, which it measures now and then, and
+/// only as long as that finds events (`patience`). It yields between two polls, so that other threads can use its processor.
+#[derive(Debug)]
+struct BusyPoll {
+    patience: Patience,
+    /// The average cost of a sleep in processor time.
+    cost: Duration,
+    sleeps: u32,
+}
+
+impl Default for BusyPoll {
+    fn default() -> Self {
+        Self { patience: Patience::new(SLEEPS_A_POLL * COST), cost: COST, sleeps: 0 }
+    }
+}
+
+impl BusyPoll {
+    /// Waits by calls of `wait`, until there is an event or until the timeout; returns the number of events.
+    ///
+    /// # Errors
+    /// The errors of the kernel; an interruption is no error.
+    fn wait(&mut self, mut wait: impl FnMut(u64) -> io::Result<usize>, timeout_ms: u64) -> io::Result<usize> {
+        if timeout_ms == 0 {
+            return wait(timeout_ms);
+        }
+        if let Some(mut watch) = self.patience.begin() {
+            while watch.has_time() {
+                let count = wait(0)?;
+                if count > 0 {
+                    self.patience.found();
+                    return Ok(count);
+                }
+                thread::yield_now();
+            }
+        }
+        self.sleeps = self.sleeps.wrapping_add(1);
+        if self.sleeps.is_multiple_of(MEASURED_ONE_OF) { self.measure(|| wait(timeout_ms)) } else { wait(timeout_ms) }
+    }
+
+    /// Sleeps, and measures the processor time of that.
+    #[cold]
+    fn measure<T>(&mut self, sleep: impl FnOnce() -> T) -> T {
+        let (began, worked) = (clock::monotonic_ns(), clock::thread_cpu_ns());
+        let woken = sleep();
+        let (passed, cost) = (clock::monotonic_ns() - began, clock::thread_cpu_ns() - worked);
+        // If less time has passed, there was an event already, and this was no sleep.
+        if passed > 2 * cost {
+            self.cost = (self.cost * 7 + Duration::from_nanos(cost).min(POLL_MAX)) / 8;
+            self.patience.set_max((self.cost * SLEEPS_A_POLL).min(POLL_MAX));
+        }
+        woken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use super::*;
+    use crate::net::tests::{drivers, output, unix_pair};
+
+    /// Answers of a peer that arrive during the busy poll and during the sleep are all received.
+    #[test]
+    fn whoever_answers_soon_or_late_is_heard() {
+        for mut driver in drivers() {
+            let (socket, mut peer) = unix_pair();
+            let token = driver.adopt(socket).expect("it is open");
+            let asking = thread::spawn(move || {
+                for round in 0..300_u32 {
+                    if round % 3 == 0 {
+                        thread::sleep(Duration::from_micros(round.into()));
+                    }
+                    peer.write_all(b"?").expect("it is open");
+                    peer.read_exact(&mut [0]).expect("it is answered");
+                }
+            });
+            let (mut buffer, mut heard) = ([0; 16], 0);
+            while heard < 300 {
+                for index in 0..driver.wait(1_000).expect("it waits") {
+                    if let Event::Received(..) = driver.event(index, &mut buffer) {
+                        heard += 1;
+                        driver.send(token, &mut output(b"!"));
+                        driver.flush(token);
+                    }
+                }
+            }
+            while !asking.is_finished() {
+                driver.wait(1).expect("it waits");
+            }
+            asking.join().expect("it was answered");
+        }
+    }
+
+    #[test]
+    fn what_sleeps_cost_is_measured_and_a_look_is_never_too_long() {
+        for kind in [DriverKind::Epoll, DriverKind::Uring] {
+            let (mut drivers, _) = Driver::create(kind, 1).expect("a driver");
+            drivers[0].set_busy_polling(false);
+            let mut busy_poll = BusyPoll::default();
+            while busy_poll.cost == COST {
+                assert_eq!(busy_poll.wait(|timeout_ms| drivers[0].wait(timeout_ms), 1).expect("it waits"), 0);
+            }
+            (0..64).for_each(|_| busy_poll.measure(|| thread::sleep(Duration::from_micros(1))));
+            assert!(busy_poll.cost <= POLL_MAX);
         }
     }
 }

@@ -74,7 +74,6 @@ pub fn put_aside(aside: &mut Vec<(Token, Vec<u8>)>, token: Token, connection: &m
 }
 
 /// Sends the bytes of `output`, after those that already wait; bytes that the kernel does not take wait too.
-#[inline]
 pub fn send_or_keep(poll: &OwnedFd, token: Token, connection: &mut EpollConnection, output: &mut Output) -> Sending {
     if !connection.waiting.is_empty() {
         output.move_to(&mut connection.waiting);

@@ -28,7 +28,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
-use rustix::net::{self, RecvFlags};
+use rustix::net::{self, RecvFlags, SendFlags};
 
 use crate::net::event::{Event, Sending, Token, Waker};
 use crate::net::listeners::acceptor::{Acceptor, LISTENERS};
@@ -192,7 +192,7 @@ impl Epoll {
                 if index >= self.ahead && index + 1 < self.events.0.len() && !self.ring.is_missing() {
                     self.receive_ahead(index);
                 }
-                if self.batched_receive.is_next(index) {
+                if index < self.ahead && self.batched_receive.is_next(index) {
                     self.ahead_event(token, flags, buffer)
                 } else {
                     self.connection_event(token, flags, buffer)
@@ -360,6 +360,23 @@ impl Epoll {
     /// next connection's replies go into the same buffer.
     #[inline]
     pub fn send(&mut self, token: Token, output: &mut Output) -> Sending {
+        // Nearly always the kernel takes a short output whole, at the first attempt.
+        if let Some(connection) = &self.connections[token]
+            && connection.waiting.is_empty()
+            && let Some(bytes) = output.plain()
+            && let Ok(count) = net::send(&connection.socket, bytes, SendFlags::NOSIGNAL)
+        {
+            output.advance(count);
+            if output.is_empty() {
+                return Sending::Done;
+            }
+        }
+        self.send_or_keep(token, output)
+    }
+
+    /// Sends of an output the bytes that were not sent at the first attempt, or keeps them.
+    #[cold]
+    fn send_or_keep(&mut self, token: Token, output: &mut Output) -> Sending {
         let sending = match &mut self.connections[token] {
             Some(connection) => send_or_keep(&self.poll, token, connection, output),
             None => Sending::Broken,

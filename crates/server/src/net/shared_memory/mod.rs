@@ -20,9 +20,8 @@ use sleeve_rings::patience::Patience;
 
 use super::event::{Event, Token};
 use crate::request::output::Output;
-use pair::Pair;
 
-pub use pair::RING_BYTES;
+pub use pair::{Pair, RING_BYTES};
 
 /// The bytes that are sent along with the memory.
 const HANDOVER: &[u8] = b"!";

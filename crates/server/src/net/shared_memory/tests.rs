@@ -127,7 +127,7 @@ fn who_is_silent_is_not_looked_at_and_rings() {
         let (token, mut peer) = Peer::of(&mut driver);
         let mut buffer = [0; 64];
         for _ in 0..20 {
-            while !driver.shared.are_all_asleep() {
+            while driver.shared.as_mut().is_some_and(|shared| !shared.are_all_asleep()) {
                 assert_eq!(driver.wait(1).expect("it waits"), 0);
             }
             peer.say(b"good morning");
