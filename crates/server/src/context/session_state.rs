@@ -310,6 +310,12 @@ impl SessionState {
         self.replica.as_ref().is_some_and(|replica| replica.is_registered())
     }
 
+    /// Returns whether letters bring the client messages or invalidations: it has subscriptions, or tracks keys.
+    #[inline]
+    pub fn is_told(&self) -> bool {
+        self.subscriptions.is_some() || self.tracking.is_some()
+    }
+
     /// Returns which replies are sent if the client has not used CLIENT REPLY.
     pub fn usual_replies(&self) -> Replies {
         if self.is_replica() { Replies::Stream } else { Replies::On }

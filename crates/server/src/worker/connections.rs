@@ -368,7 +368,9 @@ impl Connections {
             }
             self.hold_as_session_wants(token);
             let unused = std::mem::replace(&mut scratch.output, returned.output);
-            self.close_if_cut(token, scratch);
+            if scratch.output.take_cut() {
+                self.close_cut(token, scratch);
+            }
             self.send(token, scratch);
             scratch.output = unused;
         }

@@ -14,13 +14,11 @@ use crate::net::Token;
 use crate::session::Session;
 
 impl Connections {
-    /// Closes a client if its output was dropped because it was too long.
-    #[inline]
-    pub fn close_if_cut(&mut self, token: Token, scratch: &mut Scratch) {
-        if scratch.output.take_cut() {
-            scratch.output.clear();
-            self.close_for_output(token, scratch);
-        }
+    /// Closes a client after its output was dropped because it was too long.
+    #[cold]
+    pub fn close_cut(&mut self, token: Token, scratch: &mut Scratch) {
+        scratch.output.clear();
+        self.close_for_output(token, scratch);
     }
 
     /// Closes clients that have been idle for longer than `timeout`, if that is set. A blocked client, a subscriber or a

@@ -5,15 +5,15 @@
 
 use super::Worker;
 use super::replica_feeds;
-use crate::context::session_state::SessionState;
 use crate::context::worker_handoff::WorkerHandoff;
 use crate::execute::scratch::Scratch;
 use crate::host::clock;
 use crate::host::log;
-use crate::messaging::mail::Letter;
-use crate::net::{Listener, Token};
+use crate::messaging::mail::{Accepted, Letter};
+use crate::net::Listener;
 use crate::session::Session;
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Worker {
@@ -31,22 +31,10 @@ impl Worker {
         Some(self)
     }
 
-    /// Delivers the messages and the invalidations that were posted before a request to the request's client, if it has
-    /// subscriptions or tracks keys. So they reach the client even if the request ends its subscriptions.
-    #[inline]
-    pub(super) fn hear_news_before(&mut self, token: Token, scratch: &mut Scratch) {
-        let is_told = |state: &SessionState| state.subscriptions.is_some() || state.tracking.is_some();
-        if self.connections.sessions[token].as_ref().is_some_and(|session| is_told(&session.state))
-            && self.has_letters()
-        {
-            self.hear_news(scratch);
-        }
-    }
-
     /// Delivers the letters that answer no request: messages and invalidations. Other letters wait for [`Worker::read_mail`]:
     /// they may run sessions, and then the input that was received for the present session would be lost.
     #[cold]
-    fn hear_news(&mut self, scratch: &mut Scratch) {
+    pub(super) fn hear_news(&mut self, scratch: &mut Scratch) {
         self.connections.depart(scratch);
         let letters = self.connections.home.mailbox.collect();
         for letter in std::mem::take(&mut self.letters).into_iter().chain(letters) {
@@ -146,6 +134,16 @@ impl Worker {
         }
     }
 
+    /// Gives a new connection to the worker with the fewest clients, among the wanted ones.
+    pub(super) fn place(&mut self, accepted: Accepted, scratch: &Scratch) {
+        // If all workers have ended, this one will end, too.
+        let Some(member) = self.pool.choose() else { return };
+        if Arc::ptr_eq(&member, &self.connections.home) {
+            self.connections.adopt(accepted, scratch);
+        } else {
+            member.mailbox.post(Letter::Adopt(accepted));
+        }
+    }
     /// Runs `end`, which may end the waiting of a client, on the client's session, and sends its replies.
     pub(super) fn release(
         mut self: Box<Self>,

@@ -41,19 +41,17 @@ use crate::execute::active_expiry::Expiry;
 use crate::execute::scratch::Scratch;
 use crate::host::clock::{self, Clocks, Instant};
 use crate::host::{crash, log};
-use crate::messaging::mail::{Accepted, Letter};
+use crate::messaging::mail::Letter;
 use crate::net::{Driver, Event, Listener, Token};
 use crate::session::{LARGE_REQUEST_BYTES, Session};
 use connections::Connections;
 use pool::{Member, Returned};
+use tls_channels::warn_of_handshake;
 
 pub use pool::{Doors, WorkerPool};
 
 /// The most bytes that one receive takes.
 const BUFFER_LEN: usize = 128 * 1024;
-
-/// The first bytes that a TLS record may have (RFC 8446, section 5.1).
-const TLS_RECORDS: std::ops::RangeInclusive<u8> = 0x14..=0x17;
 
 /// Connections with their sessions, and the state that a thread needs to serve them, except its own scratch.
 #[derive(Debug)]
@@ -179,15 +177,53 @@ impl Worker {
     fn has_letters(&self) -> bool {
         self.connections.home.mailbox.has_letters.load(Ordering::Relaxed)
     }
+}
 
-    /// Gives a new connection to the worker with the fewest clients, among the wanted ones.
-    fn place(&mut self, accepted: Accepted, scratch: &Scratch) {
-        // If all workers have ended, this one will end, too.
-        let Some(member) = self.pool.choose() else { return };
-        if Arc::ptr_eq(&member, &self.connections.home) {
-            self.connections.adopt(accepted, scratch);
-        } else {
-            member.mailbox.post(Letter::Adopt(accepted));
+/// A wake-up of a thread that serves a worker. It tells the time of the thread by phase: receiving and parsing, executing,
+/// answering; and how long requests wait for others that came with them. For that, the ticks are read when the worker wakes
+/// and before it waits again; all other numbers are counted anyway.
+struct WakeUp {
+    /// The number of events that the wait has returned.
+    events: usize,
+    /// The deadline of the first blocked client, as it was before the wait.
+    first_deadline_ms: u64,
+    began_us: u64,
+    began_ticks: u64,
+    /// The ticks of execution and the number of commands that were counted before the wake-up.
+    executing_ticks: u64,
+    executed: u64,
+}
+
+impl WakeUp {
+    /// Begins a wake-up at this time.
+    #[inline]
+    fn begin(now: Instant, scratch: &mut Scratch, events: usize, first_deadline_ms: u64) -> Self {
+        scratch.now = now;
+        let (executing_ticks, executed) = (scratch.counters.executing_ticks.get(), scratch.counters.executed.get());
+        let (began_us, began_ticks) = (now.monotonic_us, clock::ticks());
+        Self { events, first_deadline_ms, began_us, began_ticks, executing_ticks, executed }
+    }
+
+    /// Sets the time at which another part of the wake-up begins, and counts how long its requests have waited.
+    #[inline]
+    fn note_later(&self, now: Instant, scratch: &mut Scratch) {
+        scratch.now = now;
+        scratch.counters.waiting_us.add(now.monotonic_us.saturating_sub(self.began_us));
+    }
+
+    /// Counts how long the wake-up took and, if commands ran in it, the time of each phase.
+    #[inline]
+    fn end(&self, scratch: &Scratch) {
+        let (ticks, counters) = (clock::ticks(), &scratch.counters);
+        let cycle_ticks = ticks.saturating_sub(self.began_ticks);
+        counters.cycles.add(1);
+        counters.cycle_ticks.add(cycle_ticks);
+        scratch.engine.observe.stats.note_cycle(cycle_ticks, counters.executed.get() - self.executed);
+        let settled_ticks = counters.settled_ticks.get();
+        if settled_ticks > self.began_ticks {
+            let executed_ticks = counters.executing_ticks.get() - self.executing_ticks;
+            counters.reading_ticks.add((settled_ticks - self.began_ticks).saturating_sub(executed_ticks));
+            counters.writing_ticks.add(ticks.saturating_sub(settled_ticks));
         }
     }
 }
@@ -211,34 +247,34 @@ impl Worker {
         let first_deadline_ms = self.connections.first_deadline_ms();
         self.connections.driver.set_busy_polling(self.engine.config.flag(Opt::IoBusyPoll));
         let count = self.connections.driver.wait(timeout_ms)?;
-        scratch.wake(self.clocks.read(), clock::ticks());
+        let wake_up = WakeUp::begin(self.clocks.read(), scratch, count, first_deadline_ms);
         if !self.connections.feeds.is_empty() {
             // While the worker is awake, it checks the journal for new bytes by itself.
             self.engine.journal.forget_owner(&self.connections.home.mailbox);
         }
-        let worker = self.wake_up(count, first_deadline_ms, scratch, buffer);
-        scratch.note_phases(clock::ticks());
+        let worker = self.serve_events(&wake_up, scratch, buffer);
+        wake_up.end(scratch);
         Ok(worker)
     }
 
+    /// Serves the events of a wake-up, and does the other work that is due.
     #[inline]
-    fn wake_up(
+    fn serve_events(
         mut self: Box<Self>,
-        count: usize,
-        first_deadline_ms: u64,
+        wake_up: &WakeUp,
         scratch: &mut Scratch,
         buffer: &mut [u8],
     ) -> Option<Box<Self>> {
-        for index in 0..count {
+        for index in 0..wake_up.events {
             // The work since the wake-up may have taken long, and a relative deadline counts from the present time.
             if index != 0 {
-                scratch.wake_later(self.clocks.read());
+                wake_up.note_later(self.clocks.read(), scratch);
             }
             let event = self.connections.driver.event(index, buffer);
-            self = self.handle(event, count == 1, scratch, buffer)?;
+            self = self.handle(event, wake_up.events == 1, scratch, buffer)?;
         }
         self.connections.depart(scratch);
-        if scratch.now.monotonic_ms() >= first_deadline_ms {
+        if scratch.now.monotonic_ms() >= wake_up.first_deadline_ms {
             self = self.time_out(scratch)?;
         }
         if scratch.now.monotonic_ms() >= self.next_tick_ms {
@@ -267,8 +303,13 @@ impl Worker {
         scratch: &mut Scratch,
         buffer: &[u8],
     ) -> Option<Box<Self>> {
-        if let Event::Received(token, _) | Event::Receivable(token) = event {
-            self.hear_news_before(token, scratch);
+        if let Event::Received(token, _) | Event::Receivable(token) = event
+            && self.connections.sessions[token].as_ref().is_some_and(|session| session.state.is_told())
+            && self.has_letters()
+        {
+            // The client gets the messages and invalidations that were posted before its request first. So they reach it even
+            // if the request ends its subscriptions.
+            self.hear_news(scratch);
         }
         match event {
             Event::Received(token, count) if self.connections.channels.has(token) => {
@@ -363,7 +404,9 @@ impl Worker {
         match lent {
             LentWorker::Here(mut worker, _) => {
                 worker.connections.sessions[token] = Some(session);
-                worker.connections.close_if_cut(token, scratch);
+                if scratch.output.take_cut() {
+                    worker.connections.close_cut(token, scratch);
+                }
                 Some(worker)
             }
             LentWorker::Gone(home) => {
@@ -405,13 +448,7 @@ impl Worker {
         if let Err(error) = &opened
             && channel.is_handshaking()
         {
-            let client = &session.state.client;
-            let is_plain = bytes.first().is_some_and(|first| !TLS_RECORDS.contains(first));
-            let hint = if is_plain { "; the client does not speak TLS, and this port does" } else { "" };
-            log::warning(&format!(
-                "Error accepting a client connection: {error}{hint} (addr={} laddr={})",
-                client.socket.address, client.socket.local_address
-            ));
+            warn_of_handshake(&session.state.client, error, bytes);
         }
         // The channel's alert about the fault is sent before the connection ends.
         session.state.closing |= opened.is_err() || has_ended;

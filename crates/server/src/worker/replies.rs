@@ -34,7 +34,7 @@ impl Connections {
             return;
         }
         let (mut replies, shown) = self.outbox.take();
-        if shown != 0 || !self.gate.is_idle() {
+        if shown != 0 || self.gate.is_used {
             self.hold_some(&mut replies, scratch);
         }
         self.send_together(&mut replies, scratch);
@@ -58,7 +58,7 @@ impl Connections {
     /// Sends the replies that the session of this connection has just written, or holds them back.
     #[inline]
     pub fn send(&mut self, token: Token, scratch: &mut Scratch) {
-        if scratch.output.shown == 0 && self.gate.is_idle() {
+        if scratch.output.shown == 0 && !self.gate.is_used {
             self.send_now(token, scratch)
         } else {
             self.send_unless_held(token, scratch)
@@ -109,7 +109,7 @@ impl Connections {
     /// Notes how many bytes of output the client has not taken. Closes the connection if nothing is left to send and it was to
     /// be closed then.
     pub fn after_sending(&mut self, token: Token, waiting: usize, scratch: &mut Scratch) {
-        let waiting = if self.gate.is_idle() { waiting } else { waiting + self.gate.len(token) };
+        let waiting = if self.gate.is_used { waiting + self.gate.len(token) } else { waiting };
         let Some(session) = &mut self.sessions[token] else { return };
         let client = &session.state.client;
         client.memory.output.store(waiting, Ordering::Relaxed);

@@ -28,21 +28,14 @@ pub(super) struct ReplyGate {
     since_us: u64,
     /// The connections of CLIENT JOURNAL, which get after their replies the offset that these show.
     pub followers: JournalFollowers,
-    /// The number of connections in these lists.
-    uses: usize,
+    /// Replies are held, or a connection follows the journal. Otherwise replies that show nothing are sent as they are.
+    pub is_used: bool,
 }
 
 impl ReplyGate {
-    /// Returns whether no replies are held and no connection follows the journal: then replies that show nothing may be sent
-    /// as they are.
-    #[inline]
-    pub fn is_idle(&self) -> bool {
-        self.uses == 0
-    }
-
-    /// Updates the number of connections, after one was added or removed.
-    fn count_uses(&mut self) {
-        self.uses = self.owed.len() + self.followers.len();
+    /// Updates [`ReplyGate::is_used`], after a connection was added or removed.
+    fn note_use(&mut self) {
+        self.is_used = !self.owed.is_empty() || self.followers.len() != 0;
     }
 
     /// Returns whether bytes are held for a connection.
@@ -70,7 +63,7 @@ impl ReplyGate {
         }
         if self.queues[token].is_empty() {
             self.owed.push(token);
-            self.count_uses();
+            self.note_use();
         }
         self.queues[token].push_back(output);
         self.count += 1;
@@ -103,21 +96,21 @@ impl ReplyGate {
             self.owed.retain(|&other| other != token);
         }
         if self.followers.remove(token) || has_held {
-            self.count_uses();
+            self.note_use();
         }
     }
 
     /// Enters a connection that follows the journal; returns the first message for it.
     pub fn follow(&mut self, token: Token, client: (Arc<ClientInfo>, u64), progress: Progress<'_>) -> Option<Vec<u8>> {
         let message = self.followers.insert(token, client, progress);
-        self.count_uses();
+        self.note_use();
         message
     }
 
     /// Appends the message of CLIENT JOURNAL to replies that are about to be sent, if their client follows the journal.
     pub fn cover(&mut self, token: Token, output: &mut Output, driver: &Driver, progress: Progress<'_>) {
         if self.followers.cover(token, output, || driver.waiting(token) != 0, progress) {
-            self.count_uses();
+            self.note_use();
         }
     }
 
@@ -126,7 +119,7 @@ impl ReplyGate {
         let Self { queues, followers, .. } = self;
         let has_held = |token: Token| queues.get(token).is_some_and(|queue| !queue.is_empty());
         let messages = followers.messages(|token| (has_held(token), driver.waiting(token) != 0), progress);
-        self.count_uses();
+        self.note_use();
         messages
     }
 
@@ -155,7 +148,7 @@ impl ReplyGate {
             drop(ready);
             !queue.is_empty()
         });
-        self.count_uses();
+        self.note_use();
         released
     }
 }
@@ -191,7 +184,7 @@ mod tests {
         assert!(held.has(3) && !held.has(0));
         assert_eq!((held.len(3), held.len(0)), (2, 0));
         assert_eq!(texts(held.release(30, None)), [(3, "bd".to_owned())]);
-        assert_eq!(held.uses, 0);
+        assert!(!held.is_used);
     }
 
     #[test]
@@ -219,6 +212,6 @@ mod tests {
         assert_eq!(texts(held.release(7, None)), [(1, "a>".to_owned())]);
         held.push(1, reply("b", 8));
         held.forget(1);
-        assert!(held.uses == 0 && held.release(u64::MAX, None).is_empty());
+        assert!(!held.is_used && held.release(u64::MAX, None).is_empty());
     }
 }

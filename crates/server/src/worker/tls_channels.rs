@@ -4,9 +4,12 @@
 //! before the driver gets them. A token without a channel is a plain connection and costs one look into the table. The thread
 //! that serves the worker.
 
+use std::io;
 use std::sync::Arc;
 
 use super::reply_gate::ReplyGate;
+use crate::engine::clients::client_info::{ClientInfo, ClientSocket};
+use crate::host::log;
 use crate::net::tls::Channel;
 use crate::net::{Driver, Token};
 use crate::request::output::Output;
@@ -70,4 +73,15 @@ impl Channels {
             }
         }
     }
+}
+
+/// The first bytes that a TLS record may have (RFC 8446, section 5.1).
+const TLS_RECORDS: std::ops::RangeInclusive<u8> = 0x14..=0x17;
+
+/// Logs that a client's handshake has failed; `bytes` are those that the client has sent.
+pub(super) fn warn_of_handshake(client: &ClientInfo, error: &io::Error, bytes: &[u8]) {
+    let is_plain = bytes.first().is_some_and(|first| !TLS_RECORDS.contains(first));
+    let hint = if is_plain { "; the client does not speak TLS, and this port does" } else { "" };
+    let ClientSocket { address, local_address, .. } = &client.socket;
+    log::warning(&format!("Error accepting a client connection: {error}{hint} (addr={address} laddr={local_address})"));
 }
