@@ -36,7 +36,7 @@ pub struct CommandTimer {
 impl CommandTimer {
     /// Makes the timer of a batch that begins now.
     pub fn new(engine: &Engine) -> Self {
-        let (slow_ticks, large_bytes) = engine.observe.conspicuous(&engine.config);
+        let (slow_ticks, large_bytes) = bounds(engine);
         Self { row: None, calls: 0, ticks: 0, is_nested: false, slow_ticks, large_bytes }
     }
 
@@ -75,7 +75,7 @@ impl CommandTimer {
     #[inline]
     pub fn slow(&mut self, engine: &Engine, began_ticks: u64) -> Option<u64> {
         let ticks = clock::ticks().wrapping_sub(began_ticks);
-        (self.slow_ticks, self.large_bytes) = engine.observe.conspicuous(&engine.config);
+        (self.slow_ticks, self.large_bytes) = bounds(engine);
         (ticks >= self.slow_ticks).then_some(ticks)
     }
 
@@ -120,4 +120,14 @@ impl CommandTimer {
         }
         self.ticks = now;
     }
+}
+
+/// Returns the ticks from which on a command is slow, 0 for all commands, and the bytes of a request and its reply together
+/// from which on either may be large. During a collection of HOTKEYS, both are 0, so that all commands are examined.
+#[inline]
+fn bounds(engine: &Engine) -> (u64, usize) {
+    if engine.observe.hot_keys.is_collecting() {
+        return (0, 0);
+    }
+    (engine.config.slow_ticks(), engine.config.large_bytes())
 }

@@ -13,7 +13,7 @@ use sleeve_wire::request::{Args, Batch};
 
 use super::Cx;
 use crate::engine::keyspace::locks::Locks;
-use crate::engine::observe::key_samples::Sampler;
+use crate::engine::observe::key_samples::SAMPLE_RATIO;
 use crate::engine::observe::stats::Counters;
 use crate::host::dice::Dice;
 use crate::request::renamed_commands::RenamedCommands;
@@ -36,6 +36,46 @@ pub struct Lookahead {
     lookups: Vec<MemberLookup>,
     members: Vec<(MemberLookup, MemberPlace)>,
     sampler: Sampler,
+}
+
+/// The choice of the keys to sample, for one thread: one in [`SAMPLE_RATIO`] on average, at random distances, so that a
+/// regular pattern of requests does not distort the samples. If no key of a group is due, this costs one subtraction for the
+/// group.
+#[derive(Debug)]
+struct Sampler {
+    /// The number of keys that are skipped before the next sample.
+    left: usize,
+    dice: Dice,
+}
+
+impl Default for Sampler {
+    fn default() -> Self {
+        Self { left: SAMPLE_RATIO, dice: Dice::new(SAMPLE_RATIO as u64) }
+    }
+}
+
+impl Sampler {
+    /// Returns whether any of the next `keys` is to be sampled; if so, [`Sampler::take`] says which.
+    #[inline]
+    fn is_due(&mut self, keys: usize) -> bool {
+        match self.left.checked_sub(keys) {
+            Some(left) => {
+                self.left = left;
+                false
+            }
+            None => true,
+        }
+    }
+
+    /// Calls `show` with the positions of those of `keys` that are to be sampled.
+    #[cold]
+    fn take(&mut self, keys: usize, mut show: impl FnMut(usize)) {
+        while self.left < keys {
+            show(self.left);
+            self.left += 1 + self.dice.below(2 * SAMPLE_RATIO - 1);
+        }
+        self.left -= keys;
+    }
 }
 
 /// The steps of the prefetch. Each reads the memory that the one before has asked for.
@@ -188,7 +228,12 @@ impl Lookahead {
         args: Args<'b>,
         request: usize,
     ) {
-        let found = find_by(|name| names.find_next(&mut self.last_name, name), args);
+        let find = |name: &[u8]| match &names.changes {
+            // The requests of a batch mostly have the same name.
+            None => self.last_name.find(name),
+            Some(changes) => changes.find(name),
+        };
+        let found = find_by(find, args);
         let first = self.keys.len();
         if let Found::Command(row) = found {
             place_keys(row, args, &mut self.keys, |name| match last_key {
@@ -251,4 +296,37 @@ fn find_by(find: impl FnOnce(&[u8]) -> Option<&'static Row>, args: Args<'_>) -> 
         _ => row,
     };
     if row.takes(args.len()) { Found::Command(row) } else { Found::Arity(row) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_key_in_so_many_is_chosen_however_they_come() {
+        for group in [1, 3, 63, 64, 65, 1_000] {
+            let (mut sampler, mut taken, mut seen) = (Sampler::default(), 0, 0);
+            while seen < 1_280_000 {
+                if sampler.is_due(group) {
+                    sampler.take(group, |at| {
+                        assert!(at < group);
+                        taken += 1;
+                    });
+                }
+                seen += group;
+            }
+            assert!((9_500..10_500).contains(&taken), "{taken} with {group} at once");
+        }
+    }
+
+    #[test]
+    fn a_rhythm_of_the_requests_does_not_hide_a_key() {
+        let (mut sampler, mut taken) = (Sampler::default(), [0; SAMPLE_RATIO]);
+        for _ in 0..20_000 {
+            if sampler.is_due(SAMPLE_RATIO) {
+                sampler.take(SAMPLE_RATIO, |at| taken[at] += 1);
+            }
+        }
+        assert!(taken.iter().all(|&times| (90..220).contains(&times)), "{taken:?}");
+    }
 }

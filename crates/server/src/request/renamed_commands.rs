@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use sleeve_wire::commands::{self, Command, LastName, Row};
+use sleeve_wire::commands::{self, Command, Row};
 use sleeve_wire::request::Args;
 
 /// The names of one engine's commands.
@@ -57,15 +57,6 @@ impl RenamedCommands {
     pub fn find(&self, name: &[u8]) -> Option<&'static Row> {
         match &self.changes {
             None => commands::find(name),
-            Some(changes) => changes.find(name),
-        }
-    }
-
-    /// Finds a command by its name; this is quick if the name is the one that was looked up before, which `last` holds.
-    #[inline]
-    pub fn find_next(&self, last: &mut LastName, name: &[u8]) -> Option<&'static Row> {
-        match &self.changes {
-            None => last.find(name),
             Some(changes) => changes.find(name),
         }
     }

@@ -3,6 +3,10 @@
 //! Each thread that executes counts in a block of its own ([`Counters`]). A block has one writer, so counting is a load and a
 //! store without a locked instruction, and no cache line is shared between workers. Readers add the blocks up. CONFIG
 //! RESETSTAT remembers the sums of that moment and subtracts them from then on, so it needs no other thread's help either.
+//!
+//! A block also has the distribution of each command's execution times, for LATENCY HISTOGRAM and INFO latencystats: a
+//! histogram for each command that has run, behind a lock for which only a reader ever contends. Times are in nanoseconds,
+//! with two significant digits, up to a second, as in Redis.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,8 +16,6 @@ use hdrhistogram::Histogram;
 use parking_lot::Mutex;
 use sleeve_wire::commands::{self, Row};
 
-use super::histogram;
-use super::histogram::Histograms;
 use super::key_samples::KeySamples;
 use super::key_tally::Tally;
 use super::rates::Traffic;
@@ -179,6 +181,67 @@ totals! {
     replies_held,
 }
 
+/// The longest time that a histogram tells apart, in nanoseconds.
+const NANOSECONDS_MAX: u64 = 1_000_000_000;
+/// The significant digits of a time in a histogram.
+const DIGITS: u8 = 2;
+
+/// One thread's histograms, one for each row of the command table.
+pub struct Histograms(Box<[Slot]>);
+
+/// One command's histogram, once it has run.
+type Slot = Mutex<Option<Box<Histogram<u64>>>>;
+
+impl std::fmt::Debug for Histograms {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Histograms(..)")
+    }
+}
+
+impl Default for Histograms {
+    fn default() -> Self {
+        Self(commands::all().iter().map(|_| Mutex::default()).collect())
+    }
+}
+
+/// Makes an empty histogram.
+fn empty_histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, NANOSECONDS_MAX, DIGITS).expect("the bounds are constants that the library takes")
+}
+
+impl Histograms {
+    /// Records that the command of this row has run `count` times and taken about `nanoseconds` each time.
+    pub fn record(&self, row: usize, nanoseconds: u64, count: u64) {
+        let mut histogram = self.0[row].lock();
+        let histogram = histogram.get_or_insert_with(|| Box::new(empty_histogram()));
+        histogram.saturating_record_n(nanoseconds.clamp(1, NANOSECONDS_MAX), count);
+    }
+
+    /// Adds the recorded times of one command.
+    pub fn add_to(&self, row: usize, sum: &mut Histogram<u64>) {
+        if let Some(histogram) = &*self.0[row].lock() {
+            sum.add(&**histogram).expect("all histograms have the same bounds");
+        }
+    }
+
+    /// Adds all times that another thread has recorded.
+    pub fn absorb(&self, other: &Self) {
+        for (own, other) in self.0.iter().zip(&other.0) {
+            if let Some(other) = &*other.lock() {
+                let mut own = own.lock();
+                own.get_or_insert_with(|| Box::new(empty_histogram()))
+                    .add(&**other)
+                    .expect("all histograms have the same bounds");
+            }
+        }
+    }
+
+    /// Forgets all times.
+    pub fn clear(&self) {
+        self.0.iter().for_each(|histogram| *histogram.lock() = None);
+    }
+}
+
 /// The sums of a command.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CommandTotals {
@@ -254,7 +317,7 @@ impl Stats {
 
     /// Returns the distribution of the execution times of all commands since the last reset, in nanoseconds.
     pub fn latencies(&self) -> Histogram<u64> {
-        let mut sum = histogram::empty();
+        let mut sum = empty_histogram();
         let blocks = self.blocks.lock();
         for row in 0..commands::all().len() {
             self.retired_latencies.add_to(row, &mut sum);
@@ -301,7 +364,7 @@ impl Stats {
     /// Returns the distribution of a command's execution times since the last reset, in nanoseconds; None if it was not
     /// executed.
     pub fn latency(&self, row: &Row) -> Option<Histogram<u64>> {
-        let mut sum = histogram::empty();
+        let mut sum = empty_histogram();
         self.retired_latencies.add_to(row.id as usize, &mut sum);
         self.blocks.lock().iter().for_each(|block| block.latencies.add_to(row.id as usize, &mut sum));
         (!sum.is_empty()).then_some(sum)
