@@ -259,7 +259,7 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
-    use crate::engine::clients::pause::PauseScope;
+    use crate::engine::readiness::PauseScope;
     use crate::execute::scratch::Scratch;
     use crate::host::clock::Instant;
 

@@ -18,10 +18,10 @@ use crate::context::locking;
 use crate::context::permission;
 use crate::context::publish;
 use crate::context::slot_gate;
-use crate::engine::clients::pause::PauseScope;
 use crate::engine::cluster::Cluster;
 use crate::engine::persistence::snapshot::walk;
 use crate::engine::readiness::Hindrance;
+use crate::engine::readiness::PauseScope;
 use crate::request::Request;
 use crate::request::error::Error;
 

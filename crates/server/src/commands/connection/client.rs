@@ -9,7 +9,7 @@ use super::client_filter::{ClientFilter, skip_of};
 use crate::context::Cx;
 use crate::context::session_state::{Input, Replies};
 use crate::engine::clients::client_info::ClientInfo;
-use crate::engine::clients::pause::PauseScope;
+use crate::engine::readiness::PauseScope;
 use crate::engine::replication::primary;
 use crate::engine::replication::role_change;
 use crate::messaging::mail::Letter;

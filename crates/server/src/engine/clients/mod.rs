@@ -5,7 +5,6 @@ pub(crate) mod blocking;
 pub(crate) mod client_info;
 pub(crate) mod client_list;
 pub(crate) mod client_memory;
-pub(crate) mod pause;
 pub(crate) mod tracking;
 pub(crate) mod watch;
 
@@ -13,11 +12,11 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::engine::readiness::Pause;
 use crate::messaging::mail::{Letter, Mailbox};
 use blocking::Blocking;
 use client_list::ClientList;
 use client_memory::ClientMemory;
-use pause::Pause;
 use tracking::Tracking;
 use watch::Watches;
 

@@ -7,10 +7,10 @@ use sleeve_cluster::action::LogLevel;
 
 use crate::config::{ClientClass, Opt};
 use crate::engine::Engine;
-use crate::engine::clients::pause::Hold;
 use crate::engine::cluster::{Cluster, view_change};
 use crate::engine::journal::BatchBuffer;
 use crate::engine::keyspace::all_shards;
+use crate::engine::readiness::Hold;
 use crate::engine::replication::role::Address;
 use crate::engine::replication::role_change;
 use crate::host::clock::Instant;
