@@ -51,7 +51,6 @@ pub use crate::packed::ways::{BothWays, Forwards, Ways};
 pub use crate::table::Lookup;
 pub use crate::table::entry::body::INLINE_MAX;
 pub use crate::table::entry::handle::{EntryMut, EntryRef, Garbage, OwnedEntry};
-pub use crate::table::placement::SlotOf;
 pub use crate::table::walk::ExpireReport;
 pub use crate::types::hash::{Map, MapLimits, MapRef};
 pub use crate::types::hyperloglog::{
@@ -70,5 +69,6 @@ pub use crate::types::stream::id::StreamId;
 pub use crate::types::stream::producers::{ProducerLimits, Producers, Tracked};
 pub use crate::types::stream::{Entries, Keep, Stream, StreamCounters};
 pub use crate::value::collection::{Collection, MemberPlace};
+pub use crate::value::key_hash::SlotOf;
 pub use crate::value::key_hash::{Hash, HashKey, Key};
 pub use crate::value::{Deadline, Digits, EMBEDDED_MAX, Encoding, Kind, Value, ValueRef};

@@ -1,7 +1,7 @@
 //! The keyspace with all databases: shards behind locks, and operations that span more than one shard.
 //!
 //! The highest bits of a key's hash choose its shard. In a node of a cluster these are bits of the key's slot, so that one
-//! slot is in one shard; `table/placement` has the reasons. A caller that knows its keys locks their shards, one with
+//! slot is in one shard; `value/key_hash` has the reasons. A caller that knows its keys locks their shards, one with
 //! [`Store::lock`] or several with [`Store::lock_set`], and works on [`Shard`]s. The other functions here go through the
 //! shards one after the other and hold one lock at a time. Any thread may call any of them.
 
@@ -16,9 +16,9 @@ pub mod updating;
 use std::time::Duration;
 
 use crate::table::entry::handle::EntryRef;
-use crate::table::placement::{Placement, SlotOf};
 use crate::value::capture::queue::SnapshotQueue;
 use crate::value::key_hash::{Hash, HashKey, Key};
+use crate::value::key_hash::{Placement, SlotOf};
 use locks::{Locked, SHARDS_MAX, ShardCell, ShardGuard, ShardSet};
 use parking_lot::Mutex;
 use shard::Shard;

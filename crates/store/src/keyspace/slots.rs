@@ -1,4 +1,4 @@
-//! The keys of one slot, in a store that is placed by slot (`table/placement`): counted, walked, removed, and digested.
+//! The keys of one slot, in a store that is placed by slot (`value/key_hash`): counted, walked, removed, and digested.
 //!
 //! All keys of a slot are in one shard, which [`Store::shard_of_slot`] names, and side by side in its table. So the count is one
 //! load, and each step of a walk or a removal is bounded by the keys that its caller asks for and by one segment, however

@@ -1,10 +1,10 @@
 //! The hash table of one database in one shard: extendible hashing over segments.
 //!
 //! A directory, indexed by the highest bits of a key's position, leads to the segment; `segment` explains its inside, and
-//! `placement` what a position is. A
-//! segment that is crowded gets a larger array or, at 40 to 64 buckets, is split in two; a sparse one gets a smaller array or
-//! is merged with its sibling. So one operation rebuilds at most one segment of some 450 slots, for which it may move the
-//! arrays of two pools of 32 KiB, and once in a while copies the directory, which has 16 bytes for each such segment.
+//! `value/key_hash` what a position is. A segment that is crowded gets a larger array or, at 40 to 64 buckets, is split in
+//! two; a sparse one gets a smaller array or is merged with its sibling. So one operation rebuilds at most one segment of some
+//! 450 slots, for which it may move the arrays of two pools of 32 KiB, and once in a while copies the directory, which has 16
+//! bytes for each such segment.
 //!
 //! The table owns the entries and their heap. It does not know the time: where it matters whether an entry has expired, its
 //! caller passes the time. Only the shard calls it, under the shard's lock. `walk` has the longer walks over the
@@ -16,21 +16,19 @@ pub mod bucket;
 pub mod capture;
 pub mod directory;
 pub mod entry;
-pub mod placement;
 pub mod segment;
 pub mod walk;
 
 use crate::memory::heap::Heap;
 use crate::memory::prefetch::{PrefetchStep, prefetch};
 use crate::value::is_expired;
-use crate::value::key_hash::HashKey;
+use crate::value::key_hash::{HashKey, Placement};
 use before_images::BeforeImages;
 use bucket::{OUTSIDE, SPANS, Slot, VOLATILE};
 use directory::{Directory, slots};
 use entry::Entry;
 use entry::body::Body;
 use entry::handle::{EntryMut, EntryRef, Garbage, OwnedEntry};
-use placement::Placement;
 use segment::{Segment, tag_of};
 
 /// The number of buckets in which an entry is looked for by a prefetch.
@@ -399,7 +397,7 @@ impl Clone for Table {
     fn clone(&self) -> Self {
         let mut copy = Self::new(self.placement);
         self.for_each(|entry| {
-            let position = self.placement.position_of(entry.entry());
+            let position = self.placement.position_of(entry.entry().key());
             copy.insert(position, entry.key(), entry.copy_body(), entry.deadline(), entry.clock());
         });
         copy

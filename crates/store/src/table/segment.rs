@@ -30,10 +30,6 @@ pub(crate) const LENGTH_MAX: usize = 64;
 /// The lengths at which the segments of the table's four quarters are split rather than enlarged.
 pub(crate) const SPLIT_LENGTHS: [usize; 4] = [LENGTH_MAX, 56, 48, 40];
 
-/// Beyond this depth a segment is enlarged rather than split, so that a cursor fits 48 bits. It would take billions
-/// of keys in one shard to get there.
-pub(crate) const DEPTH_MAX: u8 = 24;
-
 /// The depth of a place that leads to the directory of one slot instead of a segment; see `by_slot`.
 const SIGNPOST: u8 = u8::MAX;
 

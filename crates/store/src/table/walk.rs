@@ -88,7 +88,7 @@ impl Table {
                 // SAFETY: the entry of a filled slot lives.
                 let entry = unsafe { Entry::at(slot.address()) };
                 let belongs = interval.contains(&fraction(slot.tag(), segment.depth))
-                    && (is_exact || slot.tag() != tag || self.placement.position_of(entry) >= position);
+                    && (is_exact || slot.tag() != tag || self.placement.position_of(entry.key()) >= position);
                 if belongs {
                     // SAFETY: the entry is not changed while the table is borrowed.
                     show(unsafe { EntryRef::new(entry) });

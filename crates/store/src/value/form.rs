@@ -45,7 +45,7 @@ pub enum Form {
 impl Form {
     /// Returns the type of a value of this form; none for an object, which itself knows its type.
     #[inline]
-    pub fn kind(self) -> Option<Kind> {
+    pub const fn kind(self) -> Option<Kind> {
         Some(match self {
             Self::Integer | Self::Whole | Self::Edited | Self::Shared | Self::Member | Self::Scored => Kind::String,
             Self::Object => return None,

@@ -16,8 +16,8 @@ use crate::memory::prefetch::prefetch;
 use crate::table::arena::units;
 use crate::table::bucket::{Bucket, SLOTS, Slot};
 use crate::table::entry::Entry;
-use crate::table::placement::Placement;
 use crate::table::segment::{LENGTH_MAX, SPLIT_LENGTHS, Segment, length_for, tag_of};
+use crate::value::key_hash::Placement;
 
 /// The number of entries up to which two sibling segments become one.
 const MERGED_MAX: usize = 3 * LENGTH_MAX;
@@ -294,7 +294,7 @@ impl Directory {
     fn owner_of(&self, buckets: &[Bucket], placement: &Placement) -> Option<usize> {
         let slot = buckets.iter().flat_map(|bucket| bucket.slots).find(|slot| !slot.is_empty())?;
         // SAFETY: the entry of a filled slot lives.
-        let position = placement.position_of(unsafe { Entry::at(slot.address()) });
+        let position = placement.position_of(unsafe { Entry::at(slot.address()) }.key());
         let first = self.first_index(self.lead(position)?.0);
         self[first].begins_at(&buckets[0]).then_some(first)
     }
@@ -334,7 +334,7 @@ fn rehome(segment: &Segment, depth: u8, placement: &Placement, mut place: impl F
         later.for_each(|slot| prefetch(slot.address() as *const u8));
         for slot in bucket.slots.into_iter().take_while(|slot| !slot.is_empty()) {
             // SAFETY: the entry of a filled slot lives.
-            let position = placement.position_of(unsafe { Entry::at(slot.address()) });
+            let position = placement.position_of(unsafe { Entry::at(slot.address()) }.key());
             place(slot, slot.with_tag(tag_of(position, depth)));
         }
     }

@@ -48,6 +48,18 @@ pub(crate) const HAS_LONG_KEY: u8 = 0b0100_0000;
 pub(crate) const IN_CELL: u8 = 0b1000_0000;
 pub(crate) const LONG_KEY: usize = u16::MAX as usize;
 
+/// The forms of strings: the bit of a form's number is set.
+const STRINGS: u16 = {
+    let (mut forms, mut number) = (0, 0);
+    while number <= FORM_MASK {
+        if matches!(Header(number as u64).form().kind(), Some(Kind::String)) {
+            forms |= 1 << number;
+        }
+        number += 1;
+    }
+    forms
+};
+
 /// The longest key, in bytes, behind a member's header.
 pub(crate) const MEMBER_MAX: usize = 255;
 const MEMBER_HEADER_BYTES: usize = 2;
@@ -126,7 +138,7 @@ impl Entry {
     /// Returns whether the value is a string.
     #[inline]
     pub fn is_string(self) -> bool {
-        self.header().form().kind() == Some(Kind::String)
+        STRINGS >> (self.header().0 as u8 & FORM_MASK) & 1 != 0
     }
 
     #[inline]
@@ -309,7 +321,7 @@ impl Header {
     }
 
     #[inline]
-    pub fn form(self) -> Form {
+    pub const fn form(self) -> Form {
         match self.0 as u8 & FORM_MASK {
             0 => Form::Integer,
             1 => Form::Whole,

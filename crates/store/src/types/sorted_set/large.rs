@@ -11,11 +11,11 @@ use crate::table::Table;
 use crate::table::before_images::Recipient;
 use crate::table::entry::body::Body;
 use crate::table::entry::handle::EntryRef;
-use crate::table::placement::Placement;
 use crate::value::ValueRef;
 use crate::value::capture::open_value::OpenValue;
 use crate::value::capture::source::Budget;
 use crate::value::key_hash::HashKey;
+use crate::value::key_hash::Placement;
 use std::iter;
 use std::sync::Arc;
 
