@@ -43,14 +43,20 @@ fn the_end_of_the_server_with_a_snapshot_ends_one_that_has_not_written() {
     _ = std::fs::remove_dir_all(folder);
 }
 
+/// Waits until the server is about to end and spares the running script, which has written.
+fn wait_until_spared(served: &Served) {
+    let running = &served.engine.scripts.running;
+    while running.longest().and_then(|run| running.ends_gently(run)) != Some(false) {
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn a_shutdown_with_save_waits_for_a_writing_script_unless_nosave_follows() {
     let writer = "redis.call('set', 'k', 'v') while redis.call('config', 'get', 'maxclients')[2] ~= '77' do end";
     let (served, mut runner, folder) = asked_to_save("written", &["EVAL", writer, "1", "k"]);
     let mut other = served.open();
-    while served.engine.scripts.running.ends_gently() != Some(false) {
-        std::thread::yield_now();
-    }
+    wait_until_spared(&served);
     other.send(&["SCRIPT", "KILL"]);
     assert!(other.line().starts_with("-UNKILLABLE "));
     served.engine.config.assign(Opt::Maxclients, &[b"77"]).expect("a number");
@@ -61,9 +67,7 @@ fn a_shutdown_with_save_waits_for_a_writing_script_unless_nosave_follows() {
     let writer = "redis.call('set', 'k', 'v') while true do end";
     let (served, _runner, folder) = asked_to_save("unsaved", &["EVAL", writer, "1", "k"]);
     let mut other = served.open();
-    while served.engine.scripts.running.ends_gently() != Some(false) {
-        std::thread::yield_now();
-    }
+    wait_until_spared(&served);
     other.send(&["SHUTDOWN", "NOSAVE"]);
     _ = other.0.read_to_end(&mut Vec::new());
     served.server.stop();

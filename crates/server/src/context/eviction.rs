@@ -85,7 +85,7 @@ fn evict_down_to(cx: &mut Cx<'_>, bytes_max: u64) -> Room {
         return Room::Nothing;
     }
     if !cx.locks.begin_each_within(Duration::ZERO) {
-        // A script holds all shards, or is about to, and no thread waits for them only to evict.
+        // A script holds shards, or is about to, and no thread waits for them only to evict.
         return Room::Later;
     }
     let began_ns = now_ns(cx);

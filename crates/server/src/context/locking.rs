@@ -1,8 +1,8 @@
 //! Taking the locks of a command, and how long it waits for them.
 //!
-//! A script holds all shards. Once it has run for `busy-reply-threshold`, it counts as long-running, and a command that needs
-//! a shard gets an error instead of waiting. So every thread goes on serving its clients, among them the one that sends
-//! SCRIPT KILL.
+//! A script holds all shards, or, in a cluster, that of its slot. Once it has run for `busy-reply-threshold`, it counts as
+//! long-running, and a command that needs a shard gets an error instead of waiting. So every thread goes on serving its
+//! clients, among them the one that sends SCRIPT KILL.
 
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use crate::config::Opt;
 use crate::engine::Engine;
 use crate::engine::keyspace::locks::Locks;
 use crate::host::clock;
+use crate::request::Request;
 use crate::request::error::Error;
 
 /// The time after which a thread that waits for a lock checks whether a long script holds it.
@@ -64,6 +65,30 @@ pub fn lock_key(cx: &mut Cx<'_>, hash: Hash) -> Result<(), Error> {
 /// BUSY.
 pub fn lock_keys(cx: &mut Cx<'_>, hashes: impl Iterator<Item = Hash> + Clone) -> Result<(), Error> {
     lock_by(cx, |locks, timeout| locks.take_within(hashes.clone(), timeout))
+}
+
+/// Takes the shard of a script's slot, or all shards if this is no node of a cluster, or if the script is known to need
+/// others.
+///
+/// # Errors
+/// BUSY.
+pub fn lock_script(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
+    match own_shard(cx, request) {
+        Some(hash) => lock_by(cx, |locks, timeout| locks.take_for_script_within(hash, timeout)),
+        None => lock_all(cx),
+    }
+}
+
+/// Returns the hash of one of a script's keys, if the script can be expected to need their shard alone.
+fn own_shard(cx: &Cx<'_>, request: &Request<'_>) -> Option<Hash> {
+    let store = &cx.engine.keyspace.store;
+    if cx.engine.cluster.get().is_none() || store.shards() == 1 || cx.state.origin.is_replaying {
+        return None;
+    }
+    let (first, others) = request.key_places.split_first()?;
+    let shard = store.shard_of(first.hash);
+    let is_one = others.iter().all(|key| store.shard_of(key.hash) == shard);
+    (is_one && !cx.engine.scripts.is_wide(request.row.id, request.arg(1))).then_some(first.hash)
 }
 
 /// Begins to take single shards one after the other.

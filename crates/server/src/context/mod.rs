@@ -131,7 +131,7 @@ impl<'a> Cx<'a> {
             due_ms,
             clock,
             dice,
-            locks: Locks::new(&engine.keyspace.store, &engine.keyspace.all_or_each, thread_context.recorder()),
+            locks: Locks::new(&engine.keyspace.store, &engine.keyspace.turns, thread_context.recorder()),
             call,
             others: None,
             timer: CommandTimer::new(engine),

@@ -140,7 +140,7 @@ impl Engine {
             clients: Clients::default(),
             observe: Observations::default(),
             pubsub: PubSub::default(),
-            scripts: Arc::default(),
+            scripts: Arc::new(Scripts::new(options.shards)),
             persistence: Persistence::new(now, disk),
             replication: Replication::new(Id::of_bytes(replication_id)),
             cluster: OnceLock::new(),

@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use sleeve_store::{ExpireReport, Find, Garbage, Lookup, Shard};
 
@@ -17,6 +18,7 @@ use crate::context::key_change::{Cause, ChangeSource, Pending};
 use crate::context::{FIELDS_A_LOOK, ThreadContext};
 use crate::engine::Engine;
 use crate::engine::clients::blocking::DatabaseKey;
+use crate::engine::keyspace::turns::TurnKind;
 use crate::execute;
 use crate::request::Key;
 
@@ -86,9 +88,8 @@ impl Expiry {
         }
         let mut places_left = engine.keyspace.store.shards().div_ceil(self.stride) * engine.keyspace.store.databases();
         while places_left > 0 {
-            // A script may hold the locks of all shards for long, and the blocked clients that are served below would wait
-            // for them.
-            let Some(_turn) = engine.keyspace.all_or_each.try_read() else { break };
+            // A script may hold shards for long, and the blocked clients that are served below would wait for them.
+            let Some(_turn) = engine.keyspace.turns.take_within(TurnKind::Each, Duration::ZERO) else { break };
             let mut marked = VecDeque::new();
             let Some((step, fields_left)) = self.step_shard(thread_context, &mut marked) else {
                 return round_ms;
@@ -213,7 +214,7 @@ fn remove_own(thread_context: ThreadContext<'_>, ends_ns: u64) {
         let key = engine.keyspace.store.key(&own.name);
         let number = engine.keyspace.store.shard_of(key.hash);
         let (Some(_turn), Some(mut shard)) =
-            (engine.keyspace.all_or_each.try_read(), engine.keyspace.store.try_lock(number))
+            (engine.keyspace.turns.take_within(TurnKind::Each, Duration::ZERO), engine.keyspace.store.try_lock(number))
         else {
             break;
         };

@@ -218,7 +218,7 @@ fn effective_flags(cx: &Cx<'_>, row: &Row, args: Args<'_>) -> Flags {
     named.map_or(row.flags, |flags| flags.of_command(row.flags))
 }
 
-/// Refuses commands while a script has held all shards for longer than `busy-reply-threshold`: then only commands that end
+/// Refuses commands while a script has held its shards for longer than `busy-reply-threshold`: then only commands that end
 /// the script or need no data may run. Before that time, a command that needs a shard waits for its lock.
 #[inline]
 fn busy(cx: &Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
@@ -254,7 +254,7 @@ fn memory(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
 #[cold]
 fn make_room(cx: &mut Cx<'_>, request: &Request<'_>, bytes_max: u64) -> Result<(), Error> {
     if cx.engine.scripts.running.is_any() && locking::check(cx.engine).is_err() {
-        // The script holds all shards, and has begun its record in the journal: nothing is evicted while it runs.
+        // The script holds shards, and has begun its record in the journal: nothing is evicted while it runs.
         return Ok(());
     }
     cx.has_no_room = eviction::make_room(cx, bytes_max) == Room::Nothing;

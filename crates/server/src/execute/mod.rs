@@ -252,6 +252,7 @@ fn lock(cx: &mut Cx<'_>, request: &Request<'_>) -> Result<(), Error> {
         }
         (Reach::Each, _) => locking::lock_each(cx),
         (Reach::Named, keys) => locking::lock_keys(cx, keys.iter().map(|key| key.hash)),
+        (Reach::All, _) if request.row.runs_script() => locking::lock_script(cx, request),
         (Reach::All, _) => locking::lock_all(cx),
     }
 }

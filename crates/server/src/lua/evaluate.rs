@@ -1,9 +1,10 @@
 //! Running a script or a function: the common part of EVAL and FCALL.
 //!
 //! A script holds all shards, because it may touch keys that its request has not named; with one worker that is the one lock
-//! that its batch holds anyway. It sees one instant, its writes are recorded as one piece, and its own choice of database and
-//! protocol ends with it. The reply is the value that it returned; an error that it did not catch is answered with the place
-//! where it was raised. Runs on the thread that received the request.
+//! that its batch holds anyway. On a node of a cluster it holds the shard of its slot, and takes the others only if it calls
+//! a command that needs them; so scripts of different slots run at the same time. It sees one instant, its writes are recorded
+//! as one piece, and its own choice of database and protocol ends with it. The reply is the value that it returned; an error
+//! that it did not catch is answered with the place where it was raised. Runs on the thread that received the request.
 
 use std::cell::RefCell;
 use std::panic;
@@ -35,6 +36,7 @@ use crate::engine::observe::stats;
 use crate::engine::readiness::Hindrance;
 use crate::engine::scripts::flags;
 use crate::engine::scripts::flags::ScriptFlags;
+use crate::engine::scripts::running;
 use crate::engine::scripts::running::ScriptKind;
 use crate::engine::scripts::{Digest, Library, digest_from, digest_of};
 use crate::host::clock;
@@ -264,21 +266,22 @@ struct Run<'s> {
     permits: Permits,
 }
 
-/// Runs the script through `call`, with all shards locked, and replies. Returns false if the interpreter must not be used
+/// Runs the script through `call`, with its shards locked, and replies. Returns false if the interpreter must not be used
 /// again.
 fn play<'r>(
     cx: &mut Cx<'_>,
-    run: Run<'_>,
+    asked: Run<'_>,
     interpreter: &'r Interpreter,
     memory: &mut Words,
     call: impl FnOnce(&'r Interpreter) -> Result<Returned<'r>, Uncaught>,
 ) -> bool {
     let engine = cx.engine;
-    let Run { request, name, kind, permits } = run;
+    let Run { request, name, kind, permits } = asked;
     if cx.state.multi.executing.is_none() {
         cx.state.multi.slot = request.key_places.first().map(|key| key.hash.slot());
     }
-    engine.scripts.running.begin(kind, clock::monotonic_ms());
+    let running = &engine.scripts.running;
+    let run = running.begin(cx.locks.first().unwrap_or(0), kind, clock::monotonic_ms());
     interrupt::begin(interpreter.bytes_max);
     let (mut others, mut none) = (cx.others.take(), NoWorker);
     let lent: &mut dyn WorkerHandoff = match &mut others {
@@ -287,8 +290,8 @@ fn play<'r>(
     };
     let lent = RefCell::new(lent);
     let is_sound =
-        current_invocation::with_script(&RunningScript { engine, request, name, kind, others: lent }, || {
-            let (returned, protocol) = perform(cx, permits, memory, || call(interpreter));
+        current_invocation::with_script(&RunningScript { engine, request, name, kind, run, others: lent }, || {
+            let (returned, protocol) = perform(cx, (run, permits), memory, || call(interpreter));
             interpreter.weigh();
             reply(cx, &interpreter.lua, returned, (protocol, name, request))
         });
@@ -297,7 +300,7 @@ fn play<'r>(
         cx.state.closing = true;
     }
     cx.others = others;
-    engine.scripts.running.end();
+    running.end(run);
     interrupt::end();
     if cx.state.multi.executing.is_none() {
         // The script may have taken long, so the commands after it get a new time. The commands of one transaction see one
@@ -314,7 +317,7 @@ fn play<'r>(
 /// that it asked for.
 fn perform<'r>(
     cx: &mut Cx<'_>,
-    permits: Permits,
+    (run, permits): (&running::Run, Permits),
     memory: &mut Words,
     call: impl FnOnce() -> Result<Returned<'r>, Uncaught>,
 ) -> (Result<Returned<'r>, Uncaught>, Protocol) {
@@ -327,6 +330,7 @@ fn perform<'r>(
     std::mem::swap(cx.out, &mut outer);
     let mut invocation = Invocation {
         cx,
+        run,
         permits,
         protocol: Protocol::Resp2,
         has_written: false,
@@ -338,7 +342,7 @@ fn perform<'r>(
     let (protocol, panic) = (invocation.protocol, invocation.panic);
     *memory = invocation.words;
     if let Some(panic) = panic {
-        cx.engine.scripts.running.end();
+        cx.engine.scripts.running.end(run);
         panic::resume_unwind(panic);
     }
     *cx.out = outer;

@@ -121,6 +121,17 @@ impl<'a> Locked<'a> {
         Some(locked)
     }
 
+    /// Locks the shards of the set that are not locked yet. If one of them is not free within `timeout`, returns false, and
+    /// the shards that were locked before stay the only ones. The other threads' locks must be such that they never wait
+    /// for a shard of this value.
+    pub fn add_within(&mut self, set: ShardSet, timeout: Duration) -> bool {
+        let missing = set.iter().filter(|shard| !self.set.contains(*shard)).collect();
+        let Some(mut added) = Self::within(self.cells, missing, timeout) else { return false };
+        added.set.iter().for_each(|shard| self.set.insert(shard));
+        added.set = ShardSet::default();
+        true
+    }
+
     /// Locks the shards of the set that no other thread has locked.
     pub(crate) fn free(cells: &'a [ShardCell], set: ShardSet) -> Self {
         let mut locked = Self { cells, set: ShardSet::default(), guards: PhantomData };
@@ -191,5 +202,19 @@ mod tests {
         assert_eq!(*store.lock_free(set).set(), ShardSet::from_iter([1, 3]));
         drop(held);
         assert_eq!(*store.lock_free(set).set(), set);
+    }
+
+    #[test]
+    fn shards_are_added_together_or_not_at_all() {
+        let store = Store::new(Options { shards: 4, ..Options::new([0; 16]) });
+        let mut locked = store.lock_set(ShardSet::from_iter([1]));
+        let other = store.lock(2);
+        assert!(!locked.add_within(ShardSet::all(4), Duration::ZERO));
+        assert_eq!((*locked.set(), store.try_lock(0).is_some()), (ShardSet::from_iter([1]), true));
+        drop(other);
+        assert!(locked.add_within(ShardSet::all(4), Duration::ZERO) && store.try_lock(0).is_none());
+        assert_eq!(*locked.set(), ShardSet::all(4));
+        drop(locked);
+        assert_eq!(*store.lock_free(ShardSet::all(4)).set(), ShardSet::all(4));
     }
 }

@@ -127,8 +127,8 @@ fn describe(cx: &mut Cx<'_>, library: &Library, with_code: bool) {
 /// FUNCTION STATS
 pub fn stats(cx: &mut Cx<'_>) -> Outcome {
     let scripts = Arc::clone(&cx.engine.scripts);
-    let elapsed_ms = scripts.running.elapsed_ms(clock::monotonic_ms);
-    let running = elapsed_ms.zip(scripts.running.facts());
+    let longest = scripts.running.longest();
+    let running = longest.and_then(|run| run.elapsed_ms(clock::monotonic_ms).zip(run.facts()));
     if running.as_ref().is_some_and(|(_, facts)| facts.kind == ScriptKind::Script) {
         // A running script that is no function keeps FUNCTION STATS waiting, and is reported with the same error as for any
         // other command.

@@ -58,7 +58,7 @@ impl Host for ServerHost<'_, '_> {
             return ReplicationLink::Up;
         }
         let silent_ms = |since_ms: u64| self.now.monotonic_ms().saturating_sub(since_ms);
-        ReplicationLink::Down { for_ms: link.down_since_ms.map_or(u64::MAX, silent_ms) }
+        ReplicationLink::Down { for_ms: link.copied_ms.map_or(u64::MAX, silent_ms) }
     }
 
     fn keys_in_slot(&self, slot: Slot) -> u64 {

@@ -4,9 +4,13 @@
 //! EXEC all shards that the queue needs are taken at once and none is added. Several locks are always taken together and in
 //! shard order, and a single one is released before another is taken, so no two threads can wait for each other.
 //!
-//! A script that runs for long may hold all shards. A client that needs a shard then gets an error instead of waiting. A
-//! command that goes from shard to shard could not get that error in the middle. So either one command has all shards, or any
-//! number of commands go from shard to shard ([`AllOrEach`]).
+//! A script holds all shards, or, in a cluster, that of its slot, and it may run for long. A client that needs a shard then
+//! gets an error instead of waiting. A command that goes from shard to shard could not get that error in the middle. So one
+//! command has all shards, or any number of commands go from shard to shard, or any number of scripts have a shard each
+//! ([`Turns`]).
+//!
+//! A script with one shard may turn out to need others. It keeps its shard and takes the others as soon as it is the only
+//! script that runs. Two scripts that need this at the same time would wait for each other, so the second is refused.
 //!
 //! Changes that were recorded under locks go to the journal before the locks are released, and only this module releases them
 //! ([`Recorder`]).
@@ -19,9 +23,8 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-
 use super::memory_accounting::Estimate;
+use super::turns::{Turn, TurnKind, Turns, Widened};
 use crate::engine::journal::Recorder;
 use sleeve_store::snapshot::{Snapshot, Unfinished, Waiting};
 use sleeve_store::{Flushed, Hash, Locked, Shard, ShardGuard, ShardSet, Shards, Store};
@@ -29,25 +32,15 @@ use sleeve_store::{Flushed, Hash, Locked, Shard, ShardGuard, ShardSet, Shards, S
 /// Shards locked for one command or transaction. Unlocks when cleared or dropped.
 pub struct Locks<'s> {
     store: &'s Store,
-    all_or_each: &'s AllOrEach,
+    turns: &'s Turns,
     held: Held<'s>,
-    order: OrderGuard<'s>,
+    turn: Option<Turn<'s>>,
     /// The changes that are recorded under the locks.
     pub recorder: Recorder<'s>,
 }
 
 /// The time that a thread which serves no client waits for all shards before it lets other threads have a turn.
 const OTHERS_WAIT_MAX: Duration = Duration::from_millis(5);
-
-/// A lock that is exclusive for the holder of all shards, and shared among commands that take one shard after the other.
-pub type AllOrEach = RwLock<()>;
-
-/// The held part of [`AllOrEach`]. The guards are kept only to be dropped.
-enum OrderGuard<'s> {
-    Neither,
-    Each { _guard: RwLockReadGuard<'s, ()> },
-    All { _guard: RwLockWriteGuard<'s, ()> },
-}
 
 enum Held<'s> {
     Nothing,
@@ -58,8 +51,8 @@ enum Held<'s> {
 
 impl<'s> Locks<'s> {
     /// Makes a value that holds no lock.
-    pub fn new(store: &'s Store, all_or_each: &'s AllOrEach, recorder: Recorder<'s>) -> Self {
-        Self { store, all_or_each, held: Held::Nothing, order: OrderGuard::Neither, recorder }
+    pub fn new(store: &'s Store, turns: &'s Turns, recorder: Recorder<'s>) -> Self {
+        Self { store, turns, held: Held::Nothing, turn: None, recorder }
     }
 
     /// Releases the held shards, after the changes that were recorded under them have been appended to the journal.
@@ -84,15 +77,14 @@ impl<'s> Locks<'s> {
     }
 
     /// Releases the held shards, and announces that single shards will be taken one after the other. Returns false if another
-    /// thread has all shards and does not release them in time.
+    /// thread has all shards, or runs a script, and does not end in time.
     pub fn begin_each_within(&mut self, timeout: Duration) -> bool {
         self.give_back();
-        if !matches!(self.order, OrderGuard::Each { .. }) {
-            self.order = OrderGuard::Neither;
-            let Some(guard) = self.all_or_each.try_read_for(timeout) else { return false };
-            self.order = OrderGuard::Each { _guard: guard };
+        if !self.turn.as_ref().is_some_and(|turn| turn.kind() == TurnKind::Each) {
+            self.turn = None;
+            self.turn = self.turns.take_within(TurnKind::Each, timeout);
         }
-        true
+        self.turn.is_some()
     }
 
     /// Takes the shard of a key instead of the held ones, unless it is the only one held.
@@ -143,11 +135,40 @@ impl<'s> Locks<'s> {
             return true;
         }
         self.clear();
-        let Some(guard) = self.all_or_each.try_write_for(timeout) else { return false };
-        let is_taken = self.take_set_within(ShardSet::all(self.store.shards()), timeout);
-        // The holder of a shard may itself be waiting for its turn to go on to another shard.
-        self.order = if is_taken { OrderGuard::All { _guard: guard } } else { OrderGuard::Neither };
+        self.take_for_turn_within(TurnKind::All, ShardSet::all(self.store.shards()), timeout)
+    }
+
+    /// Takes the shard of a slot's keys for a script, instead of the held ones. Returns false, with nothing held, if it does
+    /// not become free in time.
+    pub fn take_for_script_within(&mut self, hash: Hash, timeout: Duration) -> bool {
+        self.clear();
+        let set = ShardSet::from_iter([self.store.shard_of(hash)]);
+        self.take_for_turn_within(TurnKind::Script, set, timeout)
+    }
+
+    fn take_for_turn_within(&mut self, kind: TurnKind, set: ShardSet, timeout: Duration) -> bool {
+        self.turn = self.turns.take_within(kind, timeout);
+        let is_taken = self.turn.is_some() && self.take_set_within(set, timeout);
+        if !is_taken {
+            // The holder of a shard may itself be waiting for its turn to go on to another shard.
+            self.turn = None;
+        }
         is_taken
+    }
+
+    /// Takes all other shards beside that of the script. Its shard is not released, so the script still sees one instant of
+    /// it. No thread that holds several shards waits for the script's without giving up.
+    ///
+    /// # Panics
+    /// If the shards were not taken for a script or for a holder of all.
+    pub fn widen_within(&mut self, timeout: Duration) -> Widened {
+        let (Held::Several(locked, _), Some(turn)) = (&mut self.held, &mut self.turn) else {
+            panic!("only a script takes further shards");
+        };
+        match self.turns.widen_within(turn, timeout) {
+            Widened::Done if !locked.add_within(ShardSet::all(self.store.shards()), timeout) => Widened::Late,
+            outcome => outcome,
+        }
     }
 
     /// Takes all shards, however long other threads hold them, for a thread that serves no client in that time. While it
@@ -176,10 +197,9 @@ impl<'s> Locks<'s> {
     /// Takes the shards of these keys instead of the held one. While a shard is held no thread has all shards, and a thread
     /// that is about to take all gives up its turn if a shard does not become free. So this waits for short commands only.
     pub fn take(&mut self, hashes: impl Iterator<Item = Hash>) {
-        self.order = OrderGuard::Neither;
-        // Active expiry holds this lock already.
-        let guard = self.all_or_each.read_recursive();
-        self.order = OrderGuard::Each { _guard: guard };
+        self.turn = None;
+        // Active expiry has such a turn already.
+        self.turn = Some(self.turns.take_each_again());
         self.give_back();
         let set: ShardSet = hashes.map(|hash| self.store.shard_of(hash)).collect();
         if !set.is_empty() {
@@ -213,6 +233,24 @@ impl<'s> Locks<'s> {
         }
     }
 
+    /// Returns whether all shards are held.
+    pub fn holds_all(&self) -> bool {
+        match &self.held {
+            Held::Nothing => false,
+            Held::One(..) => self.store.shards() == 1,
+            Held::Several(locked, _) => *locked.set() == ShardSet::all(self.store.shards()),
+        }
+    }
+
+    /// Returns the first shard that is held.
+    pub fn first(&self) -> Option<usize> {
+        match &self.held {
+            Held::Nothing => None,
+            Held::One(index, _) => Some(*index),
+            Held::Several(locked, _) => locked.set().iter().next(),
+        }
+    }
+
     /// Returns whether no lock is held.
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -236,7 +274,7 @@ impl<'s> Locks<'s> {
     #[inline]
     pub fn clear(&mut self) {
         self.give_back();
-        self.order = OrderGuard::Neither;
+        self.turn = None;
     }
 
     /// Updates the estimate with the present size of the held shards.
@@ -371,7 +409,7 @@ mod tests {
     fn locks<'s>(engine: &'s Engine, batch_buffer: &'s BatchBuffer) -> Locks<'s> {
         Locks::new(
             &engine.keyspace.store,
-            &engine.keyspace.all_or_each,
+            &engine.keyspace.turns,
             Recorder::new(&engine.journal, &engine.keyspace.offsets, batch_buffer),
         )
     }

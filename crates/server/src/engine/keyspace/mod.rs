@@ -8,21 +8,22 @@ pub(crate) mod key_clock;
 pub(crate) mod limits;
 pub(crate) mod locks;
 pub(crate) mod memory_accounting;
+pub(crate) mod turns;
 
 use sleeve_store::{Options, Store};
 
 use crate::engine::journal::ShardOffsets;
 use crate::host::lazy_free::LazyFree;
 use eviction_pool::Candidates;
-use locks::AllOrEach;
 use memory_accounting::Estimate;
+use turns::Turns;
 
 /// The data of an engine, and the state that belongs to all of it.
 pub struct Keyspace {
     /// The data.
     pub store: Store,
-    /// The lock that lets one command have all shards, or any number go from shard to shard.
-    pub(crate) all_or_each: AllOrEach,
+    /// The turns of the commands that need more than their own shard.
+    pub(crate) turns: Turns,
     /// For each shard, the offset of the journal behind the newest piece that concerns it.
     pub(crate) offsets: ShardOffsets,
     /// The estimate of the memory in use.
@@ -38,7 +39,7 @@ impl Keyspace {
     pub fn new(options: Options, lazy_free: LazyFree) -> Self {
         Self {
             store: Store::new(options),
-            all_or_each: AllOrEach::new(()),
+            turns: Turns::default(),
             offsets: ShardOffsets::new(options.shards),
             estimate: Estimate::new(options.shards),
             candidates: Candidates::default(),

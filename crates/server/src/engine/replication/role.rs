@@ -77,6 +77,9 @@ pub struct LinkStatus {
     pub heard_ms: Option<u64>,
     /// The time since which no stream arrives, in monotonic milliseconds; None if it never began, or if it arrives.
     pub down_since_ms: Option<u64>,
+    /// The time of the last bytes of the stream that has ended, in monotonic milliseconds; None if it never began, or if it
+    /// arrives. The server may notice the end of a link long after them.
+    pub copied_ms: Option<u64>,
     /// The snapshot that is arriving.
     pub transfer: Option<Transfer>,
 }
@@ -138,12 +141,13 @@ struct Link {
     state: LinkState,
     heard_ms: Option<u64>,
     down_since_ms: Option<u64>,
+    copied_ms: Option<u64>,
     transfer: Option<Transfer>,
 }
 
 impl Default for Link {
     fn default() -> Self {
-        Self { state: LinkState::Connect, heard_ms: None, down_since_ms: None, transfer: None }
+        Self { state: LinkState::Connect, heard_ms: None, down_since_ms: None, copied_ms: None, transfer: None }
     }
 }
 
@@ -261,8 +265,8 @@ impl Role {
     /// Returns the primary and the state of the link, if this is a replica.
     pub fn link(&self) -> Option<LinkStatus> {
         let inner = self.inner.lock();
-        let Link { state, heard_ms, down_since_ms, transfer } = inner.link;
-        Some(LinkStatus { primary: inner.primary.clone()?, state, heard_ms, down_since_ms, transfer })
+        let Link { state, heard_ms, down_since_ms, copied_ms, transfer } = inner.link;
+        Some(LinkStatus { primary: inner.primary.clone()?, state, heard_ms, down_since_ms, copied_ms, transfer })
     }
 
     /// Returns whether the stream arrives.
@@ -334,9 +338,10 @@ impl Role {
         }
         let link = &mut inner.link;
         if state == LinkState::Connected {
-            link.down_since_ms = None;
+            (link.down_since_ms, link.copied_ms) = (None, None);
         } else if link.state == LinkState::Connected {
             link.down_since_ms = Some(now_ms);
+            link.copied_ms = link.heard_ms.or(Some(now_ms));
         }
         if state != LinkState::Sync {
             link.transfer = None;
@@ -416,9 +421,13 @@ mod tests {
         let link = role.link().expect("a replica");
         assert_eq!((link.down_since_ms, link.transfer.map(|transfer| transfer.read_bytes)), (None, Some(3)));
         role.set_state(&task, LinkState::Connected, 7);
-        role.set_state(&task, LinkState::Connect, 7);
+        role.note_heard(8);
+        role.set_state(&task, LinkState::Connect, 20_000);
         let link = role.link().expect("a replica");
-        assert_eq!((link.down_since_ms, link.transfer), (Some(7), None));
+        assert_eq!((link.down_since_ms, link.copied_ms, link.transfer), (Some(20_000), Some(8), None));
+        role.set_state(&task, LinkState::Handshake, 20_001);
+        role.note_heard(20_002);
+        assert_eq!(role.link().expect("a replica").copied_ms, Some(8), "a handshake brings no data");
     }
 
     #[test]

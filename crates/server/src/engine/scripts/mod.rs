@@ -7,9 +7,9 @@
 pub(crate) mod flags;
 pub(crate) mod running;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::RwLock;
 use sha1::{Digest as _, Sha1};
@@ -22,14 +22,17 @@ use running::Running;
 pub type Digest = [u8; 40];
 
 /// The scripts and libraries of one engine.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Scripts {
     sources: RwLock<HashMap<Digest, Arc<Script>>>,
     generation: AtomicU64,
     libraries: RwLock<Libraries>,
     libraries_generation: AtomicU64,
-    /// The running script.
+    /// The running scripts.
     pub running: Running,
+    /// The digests of scripts and the names of functions that have needed more than the shard of their slot.
+    wide: RwLock<HashSet<Box<[u8]>>>,
+    has_wide: AtomicBool,
     /// The bytes of all threads' Lua states for scripts.
     pub script_bytes: Arc<AtomicUsize>,
     /// The bytes of all threads' Lua states for libraries.
@@ -76,6 +79,46 @@ pub struct FunctionFacts {
 }
 
 impl Scripts {
+    /// Makes the empty collections of an engine with so many shards.
+    pub fn new(shards: usize) -> Self {
+        Self {
+            sources: RwLock::default(),
+            generation: AtomicU64::new(0),
+            libraries: RwLock::default(),
+            libraries_generation: AtomicU64::new(0),
+            running: Running::new(shards),
+            wide: RwLock::default(),
+            has_wide: AtomicBool::new(false),
+            script_bytes: Arc::default(),
+            library_bytes: Arc::default(),
+        }
+    }
+
+    /// Notes that a script or function needs more than the shard of its slot: it takes all shards when it runs again.
+    pub fn note_wide(&self, name: &[u8]) {
+        let mut wide = self.wide.write();
+        if wide.len() >= WIDE_MAX {
+            wide.clear();
+        }
+        wide.insert(name.into());
+        self.has_wide.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether a script or function has needed more than the shard of its slot.
+    pub fn is_wide(&self, command: Command, name: &[u8]) -> bool {
+        if !self.has_wide.load(Ordering::Relaxed) {
+            return false;
+        }
+        let wide = self.wide.read();
+        match command {
+            Command::Eval | Command::EvalRo => wide.contains(digest_of(name).as_slice()),
+            Command::EvalSha | Command::EvalShaRo => {
+                digest_from(name).is_some_and(|name| wide.contains(name.as_slice()))
+            }
+            _ => wide.contains(name),
+        }
+    }
+
     /// Returns the script with this digest.
     pub fn find(&self, digest: &Digest) -> Option<Arc<Script>> {
         self.sources.read().get(digest).cloned()
@@ -202,6 +245,9 @@ impl Library {
         self.functions.iter().find(|function| function.name.eq_ignore_ascii_case(name))
     }
 }
+
+/// The most scripts that are known to need more than one shard. When there are more, each is noted anew when it next runs.
+const WIDE_MAX: usize = 4_096;
 
 /// The estimated memory of a script or library in addition to its text.
 const SCRIPT_BYTES: usize = 120;

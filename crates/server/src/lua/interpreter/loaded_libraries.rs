@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_library_registers_its_functions_and_sees_nothing_else() {
-        let mut room = LoadedLibraries::new(&Scripts::default(), 64 << 20).expect("memory");
+        let mut room = LoadedLibraries::new(&Scripts::new(1), 64 << 20).expect("memory");
         let both = "redis.register_function('b', function() end) redis.register_function{function_name='a', \
                     callback=function() end, flags={'no-writes'}, description='d'}";
         assert_eq!(load(&mut room, both), Ok(vec!["a".to_owned(), "b".to_owned()]));

@@ -11,7 +11,7 @@ use std::ptr;
 use super::invocation::Invocation;
 use crate::context::worker_handoff::WorkerHandoff;
 use crate::engine::Engine;
-use crate::engine::scripts::running::ScriptKind;
+use crate::engine::scripts::running::{Run, ScriptKind};
 use crate::request::Request;
 
 thread_local! {
@@ -29,6 +29,8 @@ pub struct RunningScript<'s> {
     pub name: &'s [u8],
     /// The kind of the script.
     pub kind: ScriptKind,
+    /// The state of its run.
+    pub run: &'s Run,
     /// The worker with the other clients of the thread.
     pub others: RefCell<&'s mut dyn WorkerHandoff>,
 }

@@ -164,12 +164,12 @@ fn look_at_load() -> Result<(), String> {
 }
 
 fn look(script: &RunningScript<'_>) -> Result<(), String> {
-    let running = &script.engine.scripts.running;
+    let (running, run) = (&script.engine.scripts.running, script.run);
     let threshold_ms = script.engine.config.number(Opt::BusyReplyThreshold);
-    let elapsed_ms = running.elapsed_ms(clock::monotonic_ms).unwrap_or(0);
+    let elapsed_ms = run.elapsed_ms(clock::monotonic_ms).unwrap_or(0);
     let is_long = threshold_ms > 0 && elapsed_ms as i64 >= threshold_ms;
     if is_long {
-        if running.publish(|| facts(script)) {
+        if run.publish(|| facts(script)) {
             log::warning(&format!(
                 "Slow script detected: still in execution after {elapsed_ms} milliseconds. You can try killing the script \
                  using the {} command. Script name is: {}.",
@@ -179,11 +179,11 @@ fn look(script: &RunningScript<'_>) -> Result<(), String> {
         }
         script.hand_over();
     }
-    if running.is_killed() {
+    if run.is_killed() {
         return Err(format!("ERR Script killed by user with {}.", killer(script.kind)));
     }
     if has_to_stop(script, is_long) {
-        if running.break_off() {
+        if running.break_off(run) {
             // The half-done writes of the script exist in memory only, so no client may see them once the shards are
             // unlocked.
             script.engine.clients.pause.set_ending(true);
@@ -199,7 +199,7 @@ fn has_to_stop(script: &RunningScript<'_>, is_long: bool) -> bool {
         return true;
     }
     let is_stopping = script.is_stopping(is_long);
-    match script.engine.scripts.running.ends_gently() {
+    match script.engine.scripts.running.ends_gently(script.run) {
         Some(ends) => ends && (is_long || is_stopping),
         None => is_stopping,
     }

@@ -1,14 +1,15 @@
 //! A run of a script as the functions that it calls see it, and the way in which it runs a command.
 //!
-//! A command of a script runs by the same function value as those of EXEC, under the locks of all shards, with the script's
-//! own protocol and database; its reply is written to an output that only the script reads. The command itself records its
+//! A command of a script runs by the same function value as those of EXEC, under the script's locks, with the script's own
+//! protocol and database. In a cluster a script begins with the shard of its slot; all others are locked when it calls a
+//! command that needs them. The reply is written to an output that only the script reads. The command itself records its
 //! changes. Lives on the stack of the thread that runs the script.
 
 use std::any::Any;
 use std::sync::atomic::Ordering;
 
 use sleeve_wire::arguments::{Args, Span};
-use sleeve_wire::commands::{Flags, Row};
+use sleeve_wire::commands::{Flags, Reach, Row};
 use sleeve_wire::reply::Protocol;
 
 use crate::context::Cx;
@@ -17,6 +18,7 @@ use crate::context::lookahead::Found;
 use crate::context::permission;
 use crate::context::slot_gate;
 use crate::engine::readiness::Hindrance;
+use crate::engine::scripts::running::Run;
 use crate::request::error::Error;
 use crate::request::{KeyAt, Parts, hash_keys};
 
@@ -24,6 +26,8 @@ use crate::request::{KeyAt, Parts, hash_keys};
 pub struct Invocation<'s, 'c> {
     /// The command that runs the script.
     pub cx: &'s mut Cx<'c>,
+    /// The state of the run for other threads.
+    pub run: &'s Run,
     /// The permissions of the script.
     pub permits: Permits,
     /// The protocol that `redis.setresp` asked for.
@@ -96,12 +100,11 @@ impl Invocation<'_, '_> {
         self.failure = None;
     }
 
-    /// Runs the command with the gathered arguments, and returns how many ticks that took. The reply is then in the output;
-    /// the caller reads and clears it.
+    /// Finds the command with the gathered arguments, and hashes its keys.
     ///
     /// # Errors
-    /// The reason why the command may not run at all.
-    pub fn run(&mut self) -> Result<u64, Error> {
+    /// The reason why the script may not run this command at all.
+    pub fn find(&mut self) -> Result<&'static Row, Error> {
         let found = lookahead::find(&self.cx.engine.names, self.words.args());
         if let Found::Arity(row) = found {
             self.cx.counters.commands[row.id as usize].rejected.add(1);
@@ -110,11 +113,30 @@ impl Invocation<'_, '_> {
         let allowed = self.check(row);
         if allowed.is_err() {
             self.cx.counters.commands[row.id as usize].rejected.add(1);
-            return allowed.map(|()| 0);
+            return allowed.map(|()| row);
         }
-        let Self { cx, words, protocol, permits, .. } = self;
+        let Words { bytes, spans, keys } = &mut self.words;
+        hash_keys(&self.cx.engine.keyspace.store, row, Args::new(bytes, spans), keys);
+        Ok(row)
+    }
+
+    /// Returns whether the found command needs shards that the script does not hold. It happens on nodes of a cluster only.
+    #[inline]
+    pub fn needs_others(&self, row: &Row) -> bool {
+        let locks = &self.cx.locks;
+        self.cx.engine.cluster.get().is_some()
+            && (row.reach != Reach::Named || !self.words.keys.iter().all(|key| locks.holds(key.hash)))
+            && !locks.holds_all()
+    }
+
+    /// Runs the found command with its locks held, and returns how many ticks that took. The reply is then in the output; the
+    /// caller reads and clears it.
+    ///
+    /// # Errors
+    /// This node does not serve the keys.
+    pub fn run(&mut self, row: &'static Row) -> Result<u64, Error> {
+        let Self { cx, run, words, protocol, permits, .. } = self;
         let args = Args::new(&words.bytes, &words.spans);
-        hash_keys(&cx.engine.keyspace.store, row, args, &mut words.keys);
         if cx.engine.cluster.get().is_some() {
             let allowed = slot_gate::check_script(cx, (row, args, &words.keys), permits.allows_cross_slot);
             if allowed.is_err() {
@@ -124,7 +146,7 @@ impl Invocation<'_, '_> {
         }
         if row.flags.contains(Flags::WRITE) {
             self.has_written = true;
-            cx.engine.scripts.running.wrote();
+            run.wrote();
         }
         let outer = std::mem::replace(&mut cx.state.protocol, *protocol);
         let denied = std::mem::replace(&mut cx.state.origin.denies_blocking, true);

@@ -6,14 +6,17 @@
 
 use std::ffi::c_int;
 use std::panic::{self, AssertUnwindSafe};
+use std::time::Duration;
 
 use mlua::ffi::{self, lua_State};
 use mlua::{Function, Lua};
 use sleeve_wire::number::{self, Digits};
 
+use crate::engine::keyspace::turns::Widened;
 use crate::lua::native;
 use crate::lua::native::invocation::{Invocation, Words};
-use crate::lua::native::{current_invocation, numbers, raw_call};
+use crate::lua::native::{current_invocation, interrupt, numbers, raw_call};
+use crate::request::error::Error;
 
 /// Makes the function that scripts call. If there is an error or an unusual reply, `otherwise` is called without arguments
 /// and answers instead.
@@ -83,11 +86,39 @@ unsafe fn run(state: *mut lua_State) -> Ran {
 
 /// Runs the command, and returns how many ticks that took.
 fn run_gathered(invocation: &mut Invocation<'_, '_>) -> Result<u64, Vec<u8>> {
-    invocation.run().map_err(|error| {
+    let ran = invocation.find().and_then(|row| {
+        if invocation.needs_others(row) {
+            lock_others(invocation)?;
+        }
+        invocation.run(row)
+    });
+    ran.map_err(|error| {
         invocation.cx.counters.errors_replied.add(1);
         invocation.cx.engine.observe.stats.count_error(error.code());
         error.text().to_vec()
     })
+}
+
+/// The time after which a script that waits for the end of others checks its pulse.
+const WAIT: Duration = Duration::from_millis(10);
+
+/// Takes all shards beside that of the script's slot. The script is noted as one that needs them, so it takes them at once
+/// when it runs again.
+#[cold]
+fn lock_others(invocation: &mut Invocation<'_, '_>) -> Result<(), Error> {
+    current_invocation::look_at_script(|script| script.engine.scripts.note_wide(script.name));
+    loop {
+        match invocation.cx.locks.widen_within(WAIT) {
+            Widened::Done => return Ok(()),
+            Widened::Late => interrupt::feel().map_err(|_| Error::fixed("ERR The script has to end"))?,
+            // Each of the two would wait for the end of the other.
+            Widened::Refused => {
+                return Err(Error::fixed(
+                    "TRYAGAIN This script and another one have both turned out to need keys or commands beyond their slot",
+                ));
+            }
+        }
+    }
 }
 
 /// Puts the arguments of a call into `words`; numbers are written as in Redis.

@@ -36,7 +36,7 @@ fn step(scratch: &Scratch, database: usize, slot: Slot) -> u64 {
     let store = &engine.keyspace.store;
     let number = store.shard_of_slot(slot);
     let (mut pending, mut recorder, mut garbage) = (Pending::default(), context.recorder(), Vec::new());
-    let turn = engine.keyspace.all_or_each.read_recursive();
+    let turn = engine.keyspace.turns.take_each_again();
     let mut shard = store.lock(number);
     let left = remove_in_slot(&mut shard, (database, slot), KEYS_A_STEP, |name, removed| {
         garbage.push(removed);

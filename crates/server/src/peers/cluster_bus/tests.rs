@@ -12,12 +12,14 @@ use sleeve_cluster::packet::{
     Body, Extension, Gossip, Header, Heartbeat, HeartbeatKind, Message, Packet, decode, frame_length,
 };
 use sleeve_cluster::{ClusterState, NodeFlags, NodeId, SlotSet};
+use sleeve_wire::commands::Command;
 
 use super::{BusThread, join, start};
 use crate::config::{Config, Opt};
 use crate::engine::Engine;
 use crate::engine::cluster::host::{ServerHost, time};
 use crate::engine::replication::role_change;
+use crate::engine::scripts::running::ScriptKind;
 use crate::host::clock::Instant;
 use crate::peers::follower;
 use crate::session::local::Local;
@@ -186,6 +188,7 @@ fn two_nodes_meet_and_agree_about_slots_and_messages() {
     subscriber.exchange_now(b"SUBSCRIBE news\r\n", &mut replies).expect("a session");
     let message = Message { channel: b"news".to_vec(), message: b"hello".to_vec(), is_sharded: false };
     let cluster = one.engine.cluster.get().expect("a node");
+    assert_eq!(cluster.link_count(), 2, "maxclients counts a link in each direction");
     assert!(cluster.outbox.put(message));
     cluster.wake();
     wait_until("a subscriber of the other node gets the message", || {
@@ -297,4 +300,81 @@ fn a_stranger_may_not_send_long_packets() {
     let long = Packet::Light(Message { channel: Vec::new(), message: vec![0; 2 << 20], is_sharded: false }).encode();
     stranger.write_all(&long[..100]).expect("it is taken");
     assert!(matches!(stranger.read(&mut [0]), Ok(0) | Err(_)), "the link is closed before its bytes are kept");
+}
+
+/// A node that serves all slots, with a key for each of its first shards.
+fn serving_node(shards: usize) -> (Node, Vec<String>) {
+    let node = Node::begin(&[(Opt::Shards, "4"), (Opt::BusyReplyThreshold, "0")]);
+    node.take_all_slots();
+    wait_until("the node serves all slots", || node.engine.cluster.get().expect("a node").view().is_ok);
+    let store = &node.engine.keyspace.store;
+    let key_of = |shard| {
+        let mut keys = (0..1_000).map(|number| format!("k{number}"));
+        keys.find(|key| store.shard_of(store.hash(key.as_bytes())) == shard).expect("some key is in it")
+    };
+    let keys = (0..shards).map(key_of).collect();
+    (node, keys)
+}
+
+/// Runs a command in a session of its own, and returns its reply.
+fn reply_of(engine: &Arc<Engine>, words: &[&str]) -> String {
+    let request: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
+    let mut replies = Vec::new();
+    let mut session = Local::open(engine, || ());
+    session.exchange(format!("*{}\r\n{request}", words.len()).as_bytes(), &mut replies).expect("a session");
+    String::from_utf8(replies).expect("a text")
+}
+
+/// Runs `meanwhile` while a script without end runs in the slot of a key. Then the script is killed.
+fn beside_endless_script(node: &Node, key: &str, meanwhile: impl FnOnce()) {
+    let running = &node.engine.scripts.running;
+    std::thread::scope(|scope| {
+        let endless = scope.spawn(|| reply_of(&node.engine, &["EVAL", "while true do end", "1", key]));
+        wait_until("the script runs", || running.is_any());
+        meanwhile();
+        running.kill(ScriptKind::Script).expect("it has written nothing");
+        assert!(endless.join().expect("it ends").contains("Script killed"));
+    });
+}
+
+#[test]
+fn scripts_of_different_slots_run_at_the_same_time() {
+    let (node, keys) = serving_node(2);
+    let engine = Arc::clone(&node.engine);
+    let own_key = keys[1].clone();
+    let (mut beside, mut is_beside) = (None, false);
+    beside_endless_script(&node, &keys[0], || {
+        let text = "redis.call('set', KEYS[1], 'x') return redis.call('get', KEYS[1])";
+        let other = std::thread::spawn(move || reply_of(&engine, &["EVAL", text, "1", &own_key]));
+        let begun = StdInstant::now();
+        while !other.is_finished() && begun.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        is_beside = other.is_finished();
+        beside = Some(other);
+    });
+    assert_eq!(beside.expect("it was started").join().expect("it ends"), "$1\r\nx\r\n");
+    assert!(is_beside, "it has waited for the script of the other slot");
+}
+
+#[test]
+fn a_script_that_turns_out_to_need_other_slots_waits_for_their_scripts() {
+    let (node, keys) = serving_node(3);
+    let engine = Arc::clone(&node.engine);
+    let text = "redis.call('set', KEYS[1], 'x') redis.call('set', ARGV[1], 'y') return redis.call('dbsize')";
+    let words = ["EVAL", text, "1", &keys[1], &keys[2]].map(str::to_owned);
+    let run = move || reply_of(&engine, &words.each_ref().map(String::as_str));
+    let scripts = &node.engine.scripts;
+    assert!(!scripts.is_wide(Command::Eval, text.as_bytes()));
+    let mut wide = None;
+    beside_endless_script(&node, &keys[0], || {
+        let again = run.clone();
+        wide = Some((std::thread::spawn(run), again));
+        wait_until("the script asks for the other shards", || scripts.is_wide(Command::Eval, text.as_bytes()));
+    });
+    let (first, again) = wide.expect("it was started");
+    assert_eq!(first.join().expect("it ends"), ":2\r\n");
+    assert_eq!(again(), ":2\r\n", "now it takes all shards from the start");
+    let values = [&keys[1], &keys[2]].map(|key| reply_of(&node.engine, &["GET", key]));
+    assert_eq!(values, ["$1\r\nx\r\n", "$1\r\ny\r\n"]);
 }

@@ -71,7 +71,7 @@ pub(in crate::engine::persistence) fn begin(
     }
     let batch_buffer = BatchBuffer::default();
     let recorder = Recorder::new(&engine.journal, &engine.keyspace.offsets, &batch_buffer);
-    let mut locks = Locks::new(&engine.keyspace.store, &engine.keyspace.all_or_each, recorder);
+    let mut locks = Locks::new(&engine.keyspace.store, &engine.keyspace.turns, recorder);
     if !locks.take_all_unless(|| engine.persistence.snapshots.is_aborted()) {
         return Err(ABORTED.into());
     }
