@@ -32,7 +32,7 @@ mod tests {
     fn an_election_beats_an_epoch_that_was_taken_at_the_same_time() {
         for greatest in [0, 1, 2, 9, 10] {
             assert!(without_vote(greatest) > greatest && without_vote(greatest) % 2 == 1);
-            assert!(by_vote(greatest) > without_vote(greatest) && by_vote(greatest) % 2 == 0);
+            assert!(by_vote(greatest) > without_vote(greatest) && by_vote(greatest).is_multiple_of(2));
         }
         assert_eq!((without_vote(u64::MAX), by_vote(u64::MAX)), (u64::MAX, u64::MAX));
     }
