@@ -192,23 +192,70 @@ pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }
 
-/// Writes a whole file in place of the old one, so that a crash leaves one of the two: beside it, synced, and renamed over
-/// it. The new file has the permissions of the old one, and its owner where the system lets this process give it. If there
-/// was no old file, it has `mode` less the process's mask. Links that lead to it stay.
+/// Writes a whole file in place of the old one, so that a crash leaves one of the two: as [`Replacement`] does.
 ///
 /// # Errors
 /// If another kind of file is there, and when a call to the system fails; the old file is untouched.
 pub fn replace(path: &Path, bytes: &[u8], mode: u32) -> io::Result<()> {
-    let path = follow(path)?;
-    let old = regular_or_none(&path)?;
-    let (beside, mut file) = make_beside(&path, mode)?;
-    let written = fill(&mut file, bytes, old.as_ref()).and_then(|()| rename(&beside, &path));
-    if written.is_err() {
-        // The first error is the one to report.
-        _ = fs::remove_file(&beside);
+    let mut replacement = Replacement::begin(path, mode)?;
+    replacement.file().write_all(bytes)?;
+    replacement.finish()
+}
+
+/// A new file that is written beside an old one and takes its place when it is whole, so that a crash leaves one of the
+/// two. The new file has the permissions of the old one, and its owner where the system lets this process give it. If there
+/// was no old file, it has the given mode less the process's mask. Links that lead to it stay. A replacement that is dropped
+/// unfinished is removed, and the old file is untouched.
+#[derive(Debug)]
+pub struct Replacement {
+    path: PathBuf,
+    /// The path of the new file; `None` once it has taken the old one's place.
+    beside: Option<PathBuf>,
+    file: File,
+}
+
+impl Replacement {
+    /// Makes an empty file beside `path`.
+    ///
+    /// # Errors
+    /// If something other than a regular file is at `path`, and when a call to the system fails.
+    pub fn begin(path: &Path, mode: u32) -> io::Result<Self> {
+        let path = follow(path)?;
+        let old = regular_or_none(&path)?;
+        let (beside, file) = make_beside(&path, mode)?;
+        let replacement = Self { path, beside: Some(beside), file };
+        if let Some(old) = &old {
+            take_after(&replacement.file, old)?;
+        }
+        Ok(replacement)
     }
-    written?;
-    File::open(folder_of(&path))?.sync_all()
+
+    /// Returns the new file, to be written.
+    pub fn file(&mut self) -> &mut File {
+        &mut self.file
+    }
+
+    /// Syncs the new file and renames it over the old one.
+    ///
+    /// # Errors
+    /// When a call to the system fails; the old file is untouched unless the last sync, that of the folder, failed.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.file.sync_all()?;
+        if let Some(beside) = &self.beside {
+            rename(beside, &self.path)?;
+        }
+        self.beside = None;
+        File::open(folder_of(&self.path))?.sync_all()
+    }
+}
+
+impl Drop for Replacement {
+    fn drop(&mut self) {
+        if let Some(beside) = &self.beside {
+            // The error that ended the writing is the one to report.
+            _ = fs::remove_file(beside);
+        }
+    }
 }
 
 /// Returns the folder of a path; that of a bare file name is the one that the process is in.
@@ -230,16 +277,13 @@ fn make_beside(path: &Path, mode: u32) -> io::Result<(PathBuf, File)> {
     Err(io::ErrorKind::AlreadyExists.into())
 }
 
-fn fill(file: &mut File, bytes: &[u8], old: Option<&Metadata>) -> io::Result<()> {
-    if let Some(old) = old {
-        // Only root gives files away; its group may be one of this process's.
-        if fchown(&*file, Some(old.uid()), Some(old.gid())).is_err() {
-            _ = fchown(&*file, None, Some(old.gid()));
-        }
-        file.set_permissions(Permissions::from_mode(old.mode() & 0o777))?;
+/// Gives a new file the owner and the permissions of the old one, as far as the system lets this process do so.
+fn take_after(file: &File, old: &Metadata) -> io::Result<()> {
+    // Only root gives files away; its group may be one of this process's.
+    if fchown(file, Some(old.uid()), Some(old.gid())).is_err() {
+        _ = fchown(file, None, Some(old.gid()));
     }
-    file.write_all(bytes)?;
-    file.sync_all()
+    file.set_permissions(Permissions::from_mode(old.mode() & 0o777))
 }
 
 /// A name that this process has given to a file or a socket, to be taken away at its end.

@@ -4,6 +4,7 @@
 //! `unix://[[user:]password@]/path[?db=n]`, as the client library reads them, options of TLS included. A part that a URL
 //! leaves out is taken from the other options.
 
+use std::net::ToSocketAddrs;
 use std::path::PathBuf;
 
 use sleeve::{ServerUrl, Tls};
@@ -41,6 +42,12 @@ pub struct Address {
     /// Start the session in RESP3 protocol mode
     #[arg(short = '3')]
     pub resp3: bool,
+    /// Prefer an IPv4 address if the host's name has several
+    #[arg(short = '4', conflicts_with = "ipv6")]
+    pub ipv4: bool,
+    /// Prefer an IPv6 address if the host's name has several
+    #[arg(short = '6')]
+    pub ipv6: bool,
 }
 
 /// The certificates to trust and to show, if the connection uses TLS.
@@ -127,7 +134,27 @@ impl Address {
             return Err("TLS is spoken over TCP only: leave --tls out, or the socket".to_owned());
         }
         self.tls_options.check(tls.is_some())?;
-        Ok((Endpoint::new(place, tls.map(|tls| self.tls_options.over(tls)))?, login))
+        let tls = tls.map(|tls| self.tls_options.over(self.named(tls, &place)));
+        Ok((Endpoint::new(self.preferred(place), tls)?, login))
+    }
+
+    /// Returns the address of the preferred family (`-4`, `-6`) that the place's name has, in its stead; the place as it is if
+    /// the name has none.
+    fn preferred(&self, place: sleeve::Endpoint) -> sleeve::Endpoint {
+        let sleeve::Endpoint::Tcp { host, port } = &place else { return place };
+        let addresses = (self.ipv4 || self.ipv6).then(|| (host.as_str(), *port).to_socket_addrs().ok()).flatten();
+        match addresses.and_then(|mut all| all.find(|address| address.is_ipv6() == self.ipv6)) {
+            Some(address) => sleeve::Endpoint::Tcp { host: address.ip().to_string(), port: *port },
+            None => place,
+        }
+    }
+
+    /// Keeps the host's name as the one that the certificate must be for, if [`Self::preferred`] replaces it by an address.
+    fn named(&self, tls: Tls, place: &sleeve::Endpoint) -> Tls {
+        match place {
+            sleeve::Endpoint::Tcp { host, .. } if self.ipv4 || self.ipv6 => tls.server_name(host),
+            _ => tls,
+        }
     }
 
     /// Returns the login that the options describe.
@@ -184,6 +211,8 @@ mod tests {
         assert_eq!(resolve(&["-u", "redis://h", "-p", "7"]), Ok("h:7".to_owned()));
         assert_eq!(resolve(&["-u", "redis://:9/2", "-h", "g", "-p", "7"]), Ok("g:9".to_owned()));
         assert_eq!(resolve(&["-u", "unix:///run/s.sock?db=2"]), Ok("/run/s.sock".to_owned()));
+        assert_eq!(resolve(&["-4", "-h", "localhost"]), Ok("127.0.0.1:6379".to_owned()));
+        assert_eq!(resolve(&["-6", "-h", "127.0.0.1"]), Ok("127.0.0.1:6379".to_owned()));
         for bad in [&["--insecure"][..], &["--sni", "x"], &["--tls", "-s", "/s"], &["--cacert", "x", "-u", "redis://h"]]
         {
             assert!(resolve(bad).is_err(), "{bad:?}");

@@ -1,7 +1,8 @@
 //! `sleeve cli`: redis-cli's command line, formats and exit codes.
 //!
 //! From top to bottom: `options` → `modes` (which of them, and the options that belong to it) → here → a mode: `prompt`
-//! (commands line by line), `pipe`, `keys` (those that look at all keys), `stat`, `latency` (those that measure time) →
+//! (commands line by line), `pipe`, `keys` (those that look at all keys), `stat`, `latency` (those that measure time),
+//! `replica` (those that ask for a full sync) →
 //! `session` (state and printing) → `connection` (a socket, or an engine in this process). `format` prints frames; `help`
 //! reads wire's table.
 
@@ -15,6 +16,7 @@ mod modes;
 pub mod options;
 mod pipe;
 mod prompt;
+mod replica;
 mod session;
 mod stat;
 
@@ -98,6 +100,7 @@ fn observe(session: &mut Session, mode: Mode, options: &ShellOptions) -> Result<
     session.heed(Arc::clone(&interrupt));
     let done = match mode {
         Mode::Pipe => return Ok(transfer(session, options, &interrupt)),
+        Mode::Rdb | Mode::Replica => return act_as_replica(session, options, &interrupt),
         Mode::Stat => stat::run(session, options.input.interval.unwrap_or(TIME_OF_STAT), &interrupt),
         Mode::Latency => latency::run(session, false, options.input.interval, &interrupt),
         Mode::LatencyHistory => latency::run(session, true, options.input.interval, &interrupt),
@@ -105,6 +108,16 @@ fn observe(session: &mut Session, mode: Mode, options: &ShellOptions) -> Result<
         _ => return walk_through(session, mode, options, &interrupt),
     };
     done.map(|()| ExitCode::SUCCESS).map_err(|error| format!("Error: {}", without_number(&error)))
+}
+
+/// Runs a mode that asks for a full sync.
+fn act_as_replica(session: &mut Session, options: &ShellOptions, interrupt: &Interrupt) -> Result<ExitCode, String> {
+    let Some(connection) = session.connection() else { return Ok(ExitCode::FAILURE) };
+    match options.replica.destination() {
+        Some((path, functions)) => replica::save(connection, path, functions),
+        None => replica::follow(connection, interrupt),
+    }
+    .map(|()| ExitCode::SUCCESS)
 }
 
 /// Runs a mode that looks at all keys.
@@ -137,8 +150,13 @@ fn walk_through(
 /// Returns the target of the options: `-u embedded://` starts an engine that lasts as long as the shell.
 fn target(options: &ShellOptions) -> Result<(Target, Login), String> {
     if options.address.url.as_deref().is_some_and(|url| url.starts_with("embedded://")) {
-        if options.modes.pipe {
-            return Err("--pipe needs a server: an embedded engine would be gone with its data".to_owned());
+        let needs_server = [
+            (options.modes.pipe, "--pipe"),
+            (options.replica.destination().is_some(), "--rdb"),
+            (options.replica.replica, "--replica"),
+        ];
+        if let Some((_, mode)) = needs_server.iter().find(|(is_asked_for, _)| *is_asked_for) {
+            return Err(format!("{mode} needs a server: an embedded engine has no data, and ends with the shell"));
         }
         options.address.check_embedded()?;
         let mut login = options.address.login(options.login.database);
@@ -174,7 +192,8 @@ fn find_password(options: &ShellOptions, login: &mut Login) -> Result<(), String
             );
         }
     } else {
-        login.password = std::env::var("REDISCLI_AUTH").ok();
+        let of = |name| std::env::var(name).ok();
+        login.password = of("REDISCLI_AUTH").or_else(|| of("VALKEYCLI_AUTH"));
     }
     login.check()
 }

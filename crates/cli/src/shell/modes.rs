@@ -40,13 +40,17 @@ pub enum Mode {
     MemKeys,
     /// `--hotkeys`.
     HotKeys,
+    /// `--rdb` or `--functions-rdb`.
+    Rdb,
+    /// `--replica`.
+    Replica,
     /// `--cluster`.
     Cluster,
 }
 
 use Mode::{
     BigKeys, Cluster, Eval, HotKeys, IntrinsicLatency, Latency, LatencyDist, LatencyHistory, Lines, MemKeys, Pipe,
-    Prompt, Scan, Stat,
+    Prompt, Rdb, Replica, Scan, Stat,
 };
 
 impl Mode {
@@ -54,6 +58,8 @@ impl Mode {
     pub fn of(options: &ShellOptions, terminal: bool) -> Self {
         match &options.modes {
             _ if !options.cluster.command.is_empty() => Cluster,
+            _ if options.replica.destination().is_some() => Rdb,
+            _ if options.replica.replica => Replica,
             ModeOptions { pipe: true, .. } => Pipe,
             ModeOptions { scan: true, .. } => Scan,
             ModeOptions { eval: Some(_), .. } => Eval,
@@ -88,6 +94,8 @@ impl Mode {
             BigKeys => "--bigkeys",
             MemKeys => "--memkeys",
             HotKeys => "--hotkeys",
+            Rdb => "--rdb",
+            Replica => "--replica",
             Cluster => "--cluster",
         }
     }
@@ -113,6 +121,8 @@ const CONNECTED: &[Mode] = &[
     BigKeys,
     MemKeys,
     HotKeys,
+    Rdb,
+    Replica,
 ];
 /// Modes that print replies.
 const REPLIES: &[Mode] = &[Mode::Command, Eval, Lines, Prompt];
@@ -217,6 +227,9 @@ mod tests {
             &["-c", "--eval", "f"],
             &["--cluster", "check", "h:1", "--cluster-search-multiple-owners", "-a", "p"],
             &["--cluster", "rebalance", "h:1", "--cluster-weight", "a=1", "b=2", "--verbose"],
+            &["--rdb", "-", "-n", "1"],
+            &["--slave"],
+            &["-6", "PING"],
             &["-x", "--cluster", "call", "h:1", "SET", "a"],
             &[],
         ] {
@@ -238,6 +251,9 @@ mod tests {
             &["--cluster", "check", "h:1", "-n", "1"],
             &["--cluster", "check", "h:1", "--stat"],
             &["--cluster-yes", "PING"],
+            &["--rdb", "f", "PING"],
+            &["--rdb", "f", "--replica"],
+            &["-4", "-6", "PING"],
             &["--cluster"],
         ] {
             assert!(try_words(bad).is_err(), "{bad:?}");

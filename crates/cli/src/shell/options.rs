@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use super::cluster_options::ClusterOptions;
+pub use super::replica::ReplicaOptions;
 use crate::endpoint::address::Address;
 use crate::unsupported;
 
@@ -24,6 +25,7 @@ Examples:
   sleeve cli --bigkeys -i 0.1
   sleeve cli --latency -i 5 --csv
   sleeve cli --stat
+  sleeve cli --rdb backup.rdb
   sleeve cli -c -p 7000 SET greeting hello
   sleeve cli --cluster create 10.0.0.1:6379 10.0.0.2:6379 10.0.0.3:6379
   sleeve cli --cluster help
@@ -39,7 +41,7 @@ fn after_help() -> String {
 #[command(version, disable_version_flag = true, disable_help_flag = true, after_help = after_help())]
 #[group(id = "mode", multiple = false, args = [
     "pipe", "scan", "eval", "stat", "latency", "latency_history", "latency_dist", "intrinsic_latency", "bigkeys",
-    "memkeys", "memkeys_samples", "hotkeys", "cluster",
+    "memkeys", "memkeys_samples", "hotkeys", "rdb", "functions_rdb", "replica", "cluster",
 ])]
 pub struct ShellOptions {
     /// The server.
@@ -57,6 +59,9 @@ pub struct ShellOptions {
     /// The modes other than commands.
     #[command(flatten)]
     pub modes: ModeOptions,
+    /// The modes in which the shell acts as a replica.
+    #[command(flatten)]
+    pub replica: ReplicaOptions,
     /// The management of a cluster.
     #[command(flatten)]
     pub cluster: ClusterOptions,

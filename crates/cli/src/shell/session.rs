@@ -438,7 +438,8 @@ fn eprint_error(frame: &Frame<'_>) {
     }
 }
 
-fn invalid(error: FrameError) -> io::Error {
+/// Returns the error of a reply that is no frame, or one that cannot be shown.
+pub fn invalid(error: FrameError) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
 

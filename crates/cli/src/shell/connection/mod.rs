@@ -160,6 +160,42 @@ impl Connection {
         }
     }
 
+    /// Sends one request as a line of words without spaces in them.
+    pub fn send_line(&mut self, line: &str) -> io::Result<()> {
+        self.send_bytes(format!("{line}\r\n").as_bytes())
+    }
+
+    /// Returns the next line without its end. A line of more than `length_max` bytes is an error of kind `InvalidData`.
+    pub fn receive_line(&mut self, length_max: usize) -> io::Result<Vec<u8>> {
+        loop {
+            if let Some(place) = memchr::memchr(b'\n', &self.buffer) {
+                let rest = self.buffer.split_off(place + 1);
+                let mut line = std::mem::replace(&mut self.buffer, rest);
+                line.pop();
+                line.pop_if(|last| *last == b'\r');
+                return Ok(line);
+            }
+            if self.buffer.len() > length_max {
+                let message = format!("Server sends more than {length_max} bytes where a line is due");
+                return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+            }
+            self.fill()?;
+        }
+    }
+
+    /// Returns the bytes that have arrived, at least one, and waits for them if necessary.
+    pub fn receive_some(&mut self) -> io::Result<Vec<u8>> {
+        while self.buffer.is_empty() {
+            self.fill()?;
+        }
+        Ok(std::mem::take(&mut self.buffer))
+    }
+
+    /// Puts bytes back that belong to what comes next. Nothing else may have been received since they were.
+    pub fn put_back(&mut self, bytes: Vec<u8>) {
+        self.buffer.splice(..0, bytes);
+    }
+
     /// Returns the bytes of the next frame, which may be a pushed message.
     pub fn receive(&mut self) -> io::Result<Vec<u8>> {
         loop {
