@@ -34,9 +34,9 @@ pub enum Command {
     Reference(reference::ReferenceOptions),
 }
 
-/// Returns the command of this process and which of its options were typed; `Err` when there is nothing more to do.
-pub fn read() -> Result<(Command, ArgMatches), ExitCode> {
-    let mut words: Vec<OsString> = std::env::args_os().collect();
+/// Returns the command that these words ask for, the program's name first, and which of its options were typed; `Err` when
+/// there is nothing more to do.
+pub fn read(mut words: Vec<OsString>) -> Result<(Command, ArgMatches), ExitCode> {
     let tool = words.get(1).map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
     let mut command = Arguments::command();
     let matches = loop {

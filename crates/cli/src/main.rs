@@ -9,6 +9,7 @@
 //!
 //! | room | contents |
 //! | --- | --- |
+//! | `programs` | The programs of Redis and Valkey that this binary takes the place of. |
 //! | `arguments` | The command line as a sub-command with its options; arguments that cannot be understood are refused. |
 //! | `doctor` | `sleeve doctor`: the causes that hold a program up. |
 //! | `workload` | The documents' workloads, for `bench --workload` and `sleeve tour`, the newcomer's first minute. |
@@ -36,6 +37,7 @@ mod endpoint;
 mod interrupt;
 mod migrate;
 mod output;
+mod programs;
 mod reference;
 mod replies;
 mod serve;
@@ -43,9 +45,11 @@ mod shell;
 mod unsupported;
 mod workload;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use arguments::{Arguments, Command};
+use programs::Program;
 
 /// Servers allocate and free small pieces on several threads all the time, which mimalloc does in fewer instructions than
 /// the system's allocator.
@@ -54,15 +58,14 @@ static ALLOCATOR: allocator::OffPage = allocator::OffPage;
 
 fn main() -> ExitCode {
     allocator::enter();
-    let mut words = std::env::args_os();
-    let program = words.next();
-    if serve::is_asked_for_by(program.as_deref()) {
-        return serve::run_words(words.collect());
+    let mut words: Vec<OsString> = std::env::args_os().collect();
+    if let Some(program) = Program::called(words.first().map(OsString::as_os_str)) {
+        match program.run(words.drain(1..).collect()) {
+            Ok(code) => return code,
+            Err(same) => words = same,
+        }
     }
-    if let Some(tool) = check::tool_called(program.as_deref()) {
-        return tool(&words.collect::<Vec<_>>());
-    }
-    let (command, typed) = match arguments::read() {
+    let (command, typed) = match arguments::read(words) {
         Ok(read) => read,
         Err(code) => return code,
     };

@@ -12,4 +12,5 @@ mod formats;
 mod http;
 mod modes;
 mod packaging;
+mod programs;
 mod sweep;

@@ -6,9 +6,10 @@
 mod aof;
 mod rdb;
 
-use std::ffi::{OsStr, OsString};
-use std::path::Path;
 use std::process::ExitCode;
+
+pub use aof::run_words as run_aof_words;
+pub use rdb::run_words as run_rdb_words;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,28 +40,5 @@ pub fn run(options: &CheckOptions) -> ExitCode {
     match &options.what {
         What::Rdb(options) => rdb::run(options),
         What::Aof(options) => aof::run(options),
-    }
-}
-
-/// Returns the function of the Redis tool that has this name, if there is one. The function takes the arguments behind the
-/// name.
-pub fn tool_called(program: Option<&OsStr>) -> Option<fn(&[OsString]) -> ExitCode> {
-    match Path::new(program?).file_name()?.to_str()? {
-        "redis-check-rdb" => Some(rdb::run_words),
-        "redis-check-aof" => Some(aof::run_words),
-        _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_name_of_the_file_counts() {
-        assert!(tool_called(Some(OsStr::new("/usr/bin/redis-check-rdb"))).is_some());
-        assert!(tool_called(Some(OsStr::new("redis-check-aof"))).is_some());
-        assert!(tool_called(Some(OsStr::new("/redis-check-rdb/sleeve"))).is_none());
-        assert!(tool_called(None).is_none());
     }
 }

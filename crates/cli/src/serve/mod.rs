@@ -1,13 +1,11 @@
 //! `sleeve serve`: a server process, started as redis-server is started.
 //!
-//! The arguments behind the sub-command go to the server as they are, so that redis.conf's syntax has one reader. A program
-//! that is called `redis-server` behaves as `serve`, so that scripts and test harnesses can start it in Redis's place.
+//! The arguments behind the sub-command go to the server as they are, so that redis.conf's syntax has one reader.
 
 mod http;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
-use std::path::Path;
 use std::process::ExitCode;
 
 use sleeve_server::boot::check;
@@ -45,11 +43,6 @@ pub struct ServeOptions {
     /// Configuration file and options
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FILE | --option value", hide = true)]
     pub arguments: Vec<OsString>,
-}
-
-/// Returns whether a program of this name is a server from the start.
-pub fn is_asked_for_by(program: Option<&OsStr>) -> bool {
-    program.and_then(|program| Path::new(program).file_name()).is_some_and(|name| name == "redis-server")
 }
 
 /// Runs the server with these options.
@@ -98,6 +91,9 @@ pub fn run_words(words: Vec<OsString>) -> ExitCode {
             _ => {}
         }
     }
+    if words.iter().any(|word| word == "--sentinel") {
+        return refuse_sentinel();
+    }
     let words: Vec<Vec<u8>> = words.into_iter().map(OsString::into_vec).collect();
     match boot::serve(&words, http::start) {
         Ok(()) => ExitCode::SUCCESS,
@@ -108,22 +104,19 @@ pub fn run_words(words: Vec<OsString>) -> ExitCode {
     }
 }
 
+/// Says that there is no Sentinel here, and which one to use.
+pub fn refuse_sentinel() -> ExitCode {
+    eprintln!(
+        "Sleeve has no Sentinel of its own yet. Run the Sentinel of Redis or Valkey (redis-sentinel, valkey-sentinel) beside it: \
+         it watches Sleeve servers and fails over between them as it does for Redis."
+    );
+    ExitCode::FAILURE
+}
+
 /// Prints the table of options, aliases under their own names.
 fn list() {
     for (row, name) in table::names() {
         let default = if row.default.is_empty() { "\"\"" } else { row.default };
         output::line(format_args!("{:<40} {}", format!("{name} {default}"), row.doc));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_name_of_the_file_counts() {
-        assert!(is_asked_for_by(Some(OsStr::new("/usr/bin/redis-server"))));
-        assert!(!is_asked_for_by(Some(OsStr::new("/redis-server/sleeve"))));
-        assert!(!is_asked_for_by(None));
     }
 }
