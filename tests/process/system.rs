@@ -327,3 +327,85 @@ fn a_panic_is_reported_once_and_ends_the_process() {
         assert!(log.contains(" has failed: ") && !log.contains("crashed by signal"), "{log}");
     }
 }
+
+/// The processes in the background of a test, which are ended with it.
+struct Background(Vec<u32>);
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        for pid in &self.0 {
+            if let Some(pid) = rustix::process::Pid::from_raw(*pid as i32) {
+                _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
+        }
+    }
+}
+
+/// Starts a server with `daemonize yes` by the program of a kind, and returns the outcome of the process that started it.
+fn start_in_background(kind: Kind, folder: &std::path::Path, words: &[&str], input: &str) -> std::process::Output {
+    use std::io::Write;
+    let mut command = Command::new(kind.binary().expect("its program"));
+    if kind == Kind::Sleeve {
+        command.arg("serve");
+    }
+    let folder = folder.to_str().expect("a path");
+    command.args(words).args(["--daemonize", "yes", "--dir", folder, "--save", ""]);
+    if !input.is_empty() {
+        command.arg("-");
+    }
+    command.env_remove("NOTIFY_SOCKET").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut process = command.spawn().expect("it starts");
+    process.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("written");
+    process.wait_with_output().expect("it ends")
+}
+
+#[test]
+fn a_server_goes_to_the_background() {
+    for kind in [Kind::Sleeve, Kind::Redis] {
+        let folder = std::env::temp_dir().join(format!("sleeve-background-{}-{}", std::process::id(), kind.name()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let (port, pid_file) = (free_port(), folder.join("server.pid"));
+        let words = ["--port", &port.to_string(), "--pidfile", pid_file.to_str().expect("a path"), "--logfile", "log"];
+        let output = start_in_background(kind, &folder, &words, "maxclients 77\n");
+        assert!(output.status.success(), "{}: {output:?}", kind.name());
+        // Redis's first process ends before the second one has opened anything.
+        let pid = loop {
+            let text = std::fs::read_to_string(&pid_file).unwrap_or_default();
+            if let Ok(pid) = text.trim().parse::<u32>() {
+                break pid;
+            }
+        };
+        let _background = Background(vec![pid]);
+        let mut connection = loop {
+            if let Ok(connection) = Connection::open(([127, 0, 0, 1], port).into()) {
+                break connection;
+            }
+        };
+        assert_eq!(ask(&mut connection, &["CONFIG", "GET", "daemonize"]), "*2\r\n$9\r\ndaemonize\r\n$3\r\nyes\r\n");
+        assert_eq!(ask(&mut connection, &["CONFIG", "GET", "maxclients"]), "*2\r\n$10\r\nmaxclients\r\n$2\r\n77\r\n");
+        let parent = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
+        let session = parent.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(3)).expect("a session");
+        assert_eq!(session, pid.to_string(), "{}: a session of its own", kind.name());
+        connection.command(&["SHUTDOWN"]).expect_err("a server that ends answers nothing");
+        while pid_file.exists() {
+            std::thread::yield_now();
+        }
+        _ = std::fs::remove_dir_all(&folder);
+    }
+}
+
+#[test]
+fn a_server_that_cannot_go_to_the_background_says_why() {
+    let folder = std::env::temp_dir().join(format!("sleeve-no-background-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("an address").port().to_string();
+    let pid_file = folder.join("pid");
+    let words = ["--port", &port, "--bind", "127.0.0.1", "--pidfile", pid_file.to_str().expect("a path")];
+    let output = start_in_background(Kind::Sleeve, &folder, &words, "");
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && complaint.contains("Address already in use"), "{complaint}");
+    let output = start_in_background(Kind::Sleeve, &folder, &["--nosuch", "1"], "");
+    assert!(!output.status.success() && String::from_utf8_lossy(&output.stderr).contains("nosuch"));
+    _ = std::fs::remove_dir_all(&folder);
+}

@@ -175,7 +175,7 @@ fn what_only_tunes_what_is_not_here_is_warned_of_at_the_start() {
         get(&config, &["port", "save", "appendfsync", "hz"]),
         ["port", "7", "save", "900 1 300 10", "appendfsync", "always", "hz", "20"]
     );
-    for promise in ["syslog-enabled yes", "daemonize yes"] {
+    for promise in ["syslog-enabled yes", "activedefrag yes"] {
         assert!(load_text(&Config::default(), promise).is_err(), "{promise}");
     }
 }
@@ -483,12 +483,30 @@ fn rewrite_does_not_name_the_primary_of_a_node_of_a_cluster() {
 }
 
 #[test]
+fn defaults_count_less_than_the_file_and_the_command_line() {
+    let mut arguments = arguments::parse(&[b"--hz".to_vec(), b"20".to_vec()]);
+    arguments.defaults = b"protected-mode no\nhz 30\nsave 60 1\nport 7000".to_vec();
+    let config = Config::default();
+    load::load(&config, &arguments, std::io::empty()).expect("all lines are good");
+    assert_eq!(
+        get(&config, &["protected-mode", "hz", "save", "port"]),
+        ["protected-mode", "no", "hz", "20", "save", "60 1", "port", "7000"]
+    );
+    arguments.lines.extend(b"save 900 1\nprotected-mode yes\n");
+    let config = Config::default();
+    load::load(&config, &arguments, std::io::empty()).expect("all lines are good");
+    assert_eq!(get(&config, &["protected-mode", "save"]), ["protected-mode", "yes", "save", "900 1"]);
+    arguments.defaults = b"prot 1".to_vec();
+    load::load(&Config::default(), &arguments, std::io::empty()).expect_err("an unknown option");
+}
+
+#[test]
 fn what_cannot_be_had_is_refused_unless_a_later_line_counts() {
-    let both = "daemonize yes\nsyslog-enabled yes\nhz 20\nDaemonize no\n";
+    let both = "activedefrag yes\nsyslog-enabled yes\nhz 20\nActiveDefrag no\n";
     let refused = load_text(&Config::default(), both);
     assert!(
         refused.is_err_and(|text| text.contains("at line 2\n>>> 'syslog-enabled yes'\n'yes' is not supported yet"))
     );
     load_text(&Config::default(), &format!("{both}syslog-enabled no\n")).expect("the last line counts");
-    assert!(load_text(&Config::default(), "daemonize no\ndaemonize yes\n").is_err());
+    assert!(load_text(&Config::default(), "activedefrag no\nactivedefrag yes\n").is_err());
 }

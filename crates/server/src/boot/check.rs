@@ -20,7 +20,7 @@ use crate::net::tls;
 /// The reasons why the server would not start: all that can be found independently of each other.
 pub fn check(words: &[Vec<u8>]) -> Result<Vec<String>, Vec<String>> {
     let config = Config::default();
-    let loaded = load::load_all(&config, &arguments::parse(words), io::stdin());
+    let loaded = load::load_all(&config, &arguments::of_process(words), io::stdin());
     let mut lines: Vec<String> = loaded.warnings.into_iter().map(|warning| format!("warning: {warning}")).collect();
     let mut faults: Vec<String> = loaded.faults.iter().map(LoadError::fault).collect();
     faults.extend(check_log(&config).err());

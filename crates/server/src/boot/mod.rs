@@ -5,6 +5,7 @@
 
 pub mod check;
 mod crew;
+mod daemon;
 mod pid_file;
 pub(crate) mod signals;
 pub(crate) mod systemd;
@@ -37,6 +38,7 @@ use crate::peers::cluster_bus::{self, BusThread, NewNode};
 use crate::peers::follower;
 use crate::worker::Doors;
 use crew::Crew;
+use daemon::KeptInput;
 
 /// Workers that serve an engine; dropping it, or [`Server::stop`], closes their connections and listeners.
 #[derive(Debug)]
@@ -202,6 +204,9 @@ pub enum StartError {
     /// The data cannot be loaded.
     #[error("{0}")]
     Data(String),
+    /// The process in the background has not come up.
+    #[error("{0}")]
+    Background(String),
     /// A listener that the caller of [`serve`] adds cannot be opened.
     #[error("{0}")]
     Attendant(String),
@@ -235,7 +240,11 @@ pub fn serve(
     attend: impl FnOnce(&Arc<Engine>) -> Result<Option<String>, String>,
 ) -> Result<(), StartError> {
     let config = Config::default();
-    let warnings = load::load(&config, &arguments::parse(words), io::stdin())?;
+    let mut input = KeptInput::new(io::stdin());
+    let warnings = load::load(&config, &arguments::of_process(words), &mut input)?;
+    if daemon::detach(&config, &input.kept).map_err(StartError::Background)? {
+        return Ok(());
+    }
     open_log(&config)?;
     log::hide_user_data(config.flag(Opt::HideUserDataFromLog));
     panics::exit_on_panic(config.flag(Opt::UseExitOnPanic));
@@ -274,6 +283,7 @@ pub fn serve(
     // Test harnesses that start servers read the number after `PID:`, and connect then: the sockets are open, as in Redis.
     log::notice(&format!("Running mode={}, port={port}, workers={processors}, PID: {process}", engine.mode()));
     log::warning("Server initialized");
+    daemon::report_up(&engine.config).map_err(|error| system("cannot leave standard output", error))?;
     let loaded = load(&engine);
     if engine.persistence.loading.is_given_up() {
         server.wait();

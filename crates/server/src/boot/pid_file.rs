@@ -10,8 +10,12 @@ use std::path::{Path, PathBuf};
 
 use sleeve_disk::own::{self, Claim};
 
+use super::daemon;
 use crate::config::{Config, Opt, value};
 use crate::host::log;
+
+/// The file of a server in the background for which the option names none, as in Redis.
+const OF_BACKGROUND: &str = "/var/run/redis.pid";
 
 /// The greatest length of a process's number in the file, in bytes.
 const BYTES_MAX: u64 = 32;
@@ -35,9 +39,13 @@ pub(super) fn obstacle(config: &Config) -> Option<String> {
     found.err().map(refused)
 }
 
+/// Returns the path of the file; `None` if the option names none and no one has to find the process in the background by it.
 fn path_of(config: &Config) -> Option<PathBuf> {
     let name = config.text(Opt::Pidfile);
-    (!name.is_empty()).then(|| config.resolve(&name))
+    match name.is_empty() {
+        true => daemon::is_wanted(config).then(|| PathBuf::from(OF_BACKGROUND)),
+        false => Some(config.resolve(&name)),
+    }
 }
 
 fn write_to(path: &Path) -> io::Result<Claim> {

@@ -23,6 +23,11 @@ pub const READY: &str = "STATUS=Ready to accept connections\nREADY=1\n";
 /// The message that the server is ending.
 pub const STOPPING: &str = "STOPPING=1\n";
 
+/// Returns whether a supervisor waits for this process: the option allows one, and the environment names its socket.
+pub fn is_supervised(config: &Config) -> bool {
+    config.number(Opt::Supervised) != NO && env::var_os("NOTIFY_SOCKET").is_some()
+}
+
 /// Sends a message to the supervisor, if the configuration and the environment state one.
 pub fn tell(config: &Config, message: &str) {
     let (mode, socket) = (config.number(Opt::Supervised), env::var_os("NOTIFY_SOCKET"));

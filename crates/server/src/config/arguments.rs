@@ -17,12 +17,24 @@ use super::table::{Kind, find};
 /// The contents of a command line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Arguments {
+    /// Configuration lines that count less than all others: the defaults of an image or a package.
+    pub defaults: Vec<u8>,
     /// The configuration file, as the command line names it.
     pub file: Option<Vec<u8>>,
     /// The argument `-`: lines are read from standard input as well.
     pub standard_input: bool,
     /// The options as configuration lines.
     pub lines: Vec<u8>,
+}
+
+/// The variable of the environment with configuration lines that count less than the file and the command line. An image sets
+/// it, so that a mounted file still has the last word.
+pub const DEFAULTS: &str = "SLEEVE_DEFAULTS";
+
+/// Reads the arguments after the program's name as [`parse`] does, with the defaults of this process's environment.
+pub fn of_process(arguments: &[Vec<u8>]) -> Arguments {
+    let defaults = std::env::var_os(DEFAULTS).map(|text| text.as_bytes().to_vec()).unwrap_or_default();
+    Arguments { defaults, ..parse(arguments) }
 }
 
 /// Reads the arguments after the program's name. All of them are accepted; faults show when the lines are loaded.

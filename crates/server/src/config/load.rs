@@ -104,6 +104,9 @@ pub struct Loaded {
 pub fn load_all(config: &Config, arguments: &Arguments, standard_input: impl Read) -> Loaded {
     let mut reading =
         Reading { config, warnings: Vec::new(), faults: Vec::new(), refused: Vec::new(), has_save_points: false };
+    reading.apply(&arguments.defaults, 0);
+    // The first rule for snapshots of what follows replaces those of the defaults.
+    reading.has_save_points = false;
     match whole_text(config, arguments, standard_input) {
         Ok(text) => reading.apply(&text, 0),
         Err(error) => reading.faults.push(error),
@@ -170,7 +173,7 @@ struct Reading<'a> {
     warnings: Vec<String>,
     faults: Vec<LoadError>,
     /// Lines with a value that a fixed option does not take. Such a line is a fault unless a later line about the same option
-    /// has a valid value: a distribution's service adds `--daemonize no` after a file that says otherwise.
+    /// has a valid value: a distribution's service may add an option after a file that says otherwise.
     refused: Vec<(Opt, BadLine)>,
     /// A line has set rules for snapshots already: the rules of further lines are added to them.
     has_save_points: bool,

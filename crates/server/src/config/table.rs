@@ -5,7 +5,7 @@
 //!
 //! An option of a feature that does not exist yet is either absent, and so unknown like a misspelt one, or of kind
 //! [`Kind::Fixed`]. A fixed option takes only the values that are true of this server. Test harnesses and client libraries
-//! start servers with `daemonize no` or `io-threads 1`, and such true statements must not be refused.
+//! start servers with `syslog-enabled no` or `io-threads 1`, and such true statements must not be refused.
 //!
 //! The table holds no values (`state` does) and checks none (`value` does). It is constant data, for any thread.
 
@@ -459,6 +459,8 @@ options! {
         "File to append log lines to; empty is the standard output.";
     CrashLogEnabled "crash-log-enabled" Kind::Flag, "yes", Live,
         "Whether a fatal signal leaves a report with a stack trace in the log.";
+    Daemonize "daemonize" Kind::Flag, "no", Startup,
+        "Whether the server goes to the background by itself.";
     Pidfile "pidfile" PATH_WRITTEN, "", Startup,
         "File to write the process id to; it is removed at a clean stop.";
     ShutdownOnSigint "shutdown-on-sigint" Kind::Shutdown, "default", Live,
@@ -654,8 +656,6 @@ options! {
         "Mark of the sockets for the system's routing; none is set yet.";
     SyslogEnabled "syslog-enabled" NO, "no", Startup,
         "Whether log lines go to the system's log; only to 'logfile' so far.";
-    Daemonize "daemonize" NO, "no", Startup,
-        "Whether the server goes to the background by itself; it does not yet.";
     AlwaysShowLogo "always-show-logo" NO, "no", Startup,
         "Whether a logo is logged at the start; there is none.";
     DisableThp "disable-thp" NO, "no", Startup,

@@ -6,7 +6,7 @@
 //! - A line that only tunes a missing feature is passed over, and the server log says so with the reason ([`reason`]). CONFIG
 //!   SET answers an error with the same reason.
 //! - Such a line with a value that is true here anyway ([`is_true_anyway`]) is passed over without a warning.
-//! - A line that makes a promise that is not kept (`daemonize yes`) is refused: its option is a row of kind `Fixed` in
+//! - A line that makes a promise that is not kept (`syslog-enabled yes`) is refused: its option is a row of kind `Fixed` in
 //!   `table`, and [`instead`] says which value to write.
 //!
 //! Constant data and pure functions; any thread.
@@ -144,11 +144,6 @@ const INSTEAD: &[(Opt, &str)] = &[
     (Opt::Activedefrag, "write 'activedefrag no'; MEMORY PURGE gives free memory back to the system"),
     (Opt::SocketMarkId, "write 'socket-mark-id 0', and have the firewall mark by the server's user or control group"),
     (Opt::SyslogEnabled, "write 'syslog-enabled no', and start the server by systemd or with '| logger -t sleeve'"),
-    (
-        Opt::Daemonize,
-        "write 'daemonize no', and start the server by systemd with 'supervised systemd', or by \
-         'setsid sleeve serve FILE > LOG 2>&1 &'",
-    ),
     (
         Opt::ReplicaIgnoreMaxmemory,
         "write 'replica-ignore-maxmemory yes', and give the primary the 'maxmemory' that the replica can hold",
