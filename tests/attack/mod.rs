@@ -3,4 +3,5 @@
 mod dumps;
 mod hostile;
 mod hostile_scripts;
+mod published_faults;
 mod split_requests;

@@ -166,6 +166,23 @@ fn others_are_served_while_a_script_runs_for_long() {
     }
 }
 
+/// CVE-2026-56684: a client that kills itself amid decrypted requests which wait for their turn harms no other.
+#[test]
+fn a_client_that_kills_itself_amid_its_requests_harms_no_other() {
+    let authority = Authority::new("killed");
+    let (server, port) = authority.serve(Kind::Sleeve, &["--workers", "2"]);
+    let mut plain = server.connect();
+    for round in 0..30 {
+        let client = connect(port, authority.showing()).unwrap();
+        let id: i64 = client.cmd("CLIENT").arg("ID").send().wait().unwrap();
+        (0..round * 20).for_each(|number| client.set("k", number).forget());
+        client.cmd("CLIENT").arg(("KILL", "ID", id, "SKIPME", "no")).send::<()>().forget();
+        (0..200).for_each(|number| client.set("k", number).forget());
+        drop(client);
+        assert_eq!(plain.command(&["PING"]).unwrap(), b"+PONG\r\n");
+    }
+}
+
 #[test]
 fn a_client_with_a_bad_certificate_is_refused() {
     let authority = Authority::new("belief");

@@ -251,6 +251,17 @@ fn called_by_the_name_of_redis_tool_it_answers_as_that_does() {
     }
 }
 
+/// CVE-2025-27151: a path that is longer than any buffer is an error and no crash.
+#[test]
+fn a_path_of_any_length_is_reported() {
+    let folder = Folder::new("long-path");
+    for length in [4_096, 100_000] {
+        let (code, _, errors) = check(&folder, &[&"x".repeat(length)]);
+        assert_eq!(code, Some(1), "{errors}");
+        assert!(errors.contains("File name too long"), "{}", &errors[errors.len().saturating_sub(200)..]);
+    }
+}
+
 #[test]
 fn the_log_of_a_real_server_is_read_with_its_snapshot() {
     let folder = Folder::new("real");
