@@ -40,7 +40,7 @@
 //! 22.8: 9.5 ns for the slot of the key, 2.2 ns for the way through the directory.
 
 /// The hash of one key. Its highest bits choose the shard, the next ones the place in the shard's table. In a store that is
-/// placed by slot the highest 14 bits are the slot's; see [`Placement`].
+/// placed by slot the highest 14 bits are the slot's; see `Placement`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hash(pub u64);
 
