@@ -184,7 +184,7 @@ const SOAKS: &[Soak] = &[
     Soak {
         name: "cluster-simulation",
         shows: "so many clusters of 3 to 9 nodes keep their promises through cuts, crashes and moves of slots, and heal",
-        test: &["--package", "sleeve-cluster", "--lib", "simulation::chaos::"],
+        test: &["--package", "sleeve-cluster", "--lib", "simulation::chaos::", "--", "--include-ignored"],
         size: Size::Count(10_000),
         env: &[],
     },

@@ -24,6 +24,7 @@
 //! | `epochs` | The epochs of a cluster. |
 //! | `slots` | Sets of slots. |
 //! | `id` | The ids of nodes and shards. |
+//! | `planted` | Faults that tests plant, to show that the simulation finds them. |
 
 pub mod action;
 pub mod admin;
@@ -33,6 +34,7 @@ pub mod id;
 pub mod node;
 pub mod nodes_conf;
 pub mod packet;
+mod planted;
 pub mod report;
 pub mod slot_table;
 pub mod slots;

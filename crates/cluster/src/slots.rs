@@ -50,7 +50,8 @@ impl SlotSet {
 
     /// Returns the number of slots.
     pub fn len(&self) -> usize {
-        self.0.iter().map(|byte| byte.count_ones() as usize).sum()
+        let (words, _) = self.0.as_chunks();
+        words.iter().map(|word| u64::from_ne_bytes(*word).count_ones() as usize).sum()
     }
 
     /// Returns whether the set is empty.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::simulation::network::Place;
-use crate::simulation::server::{Server, TIMEOUT_MS};
+use crate::simulation::server::Server;
 use crate::slots::Slot;
 
 /// The slots that are written to.
@@ -17,8 +17,6 @@ pub(crate) struct Clients {
     waiting: BTreeMap<u64, Place>,
     /// The replicas that have acknowledged each write (WAIT 1).
     acknowledged: BTreeMap<u64, BTreeSet<Place>>,
-    /// Since when each server has been up, and reached from and by all others.
-    sound_since: Vec<u64>,
 }
 
 impl Clients {
@@ -35,22 +33,16 @@ impl Clients {
         self.waiting.insert(self.last, place);
     }
 
-    /// Notes that a replica has copied the writes of its primary. A client that waits at the primary is told.
+    /// Notes that a replica has copied writes of its primary. A client that waits at the primary is told.
     pub fn copied(&mut self, replica: Place, primary: Place, writes: &[u64]) {
-        let mut told = BTreeSet::new();
-        let here = self.waiting.iter().filter(|(_, place)| **place == primary).map(|(write, _)| *write);
-        let here: BTreeSet<u64> = here.collect();
-        for write in writes.iter().rev().take(200) {
-            if here.contains(write) {
-                told.insert(*write);
+        for write in writes {
+            if self.waiting.get(write) == Some(&primary) {
+                self.waiting.remove(write);
+                self.acknowledged.insert(*write, BTreeSet::new());
             }
             if let Some(replicas) = self.acknowledged.get_mut(write) {
                 replicas.insert(replica);
             }
-        }
-        for write in told {
-            self.waiting.remove(&write);
-            self.acknowledged.entry(write).or_default().insert(replica);
         }
     }
 
@@ -59,24 +51,10 @@ impl Clients {
         self.waiting.retain(|_, primary| *primary != place);
     }
 
-    /// Notes whether a server is up, and reached from and by all others.
-    pub fn note_soundness(&mut self, place: Place, is_sound: bool, now: u64) {
-        if self.sound_since.len() <= place {
-            self.sound_since.resize(place + 1, now);
-        }
-        if !is_sound {
-            self.sound_since[place] = now;
-        }
-    }
-
-    /// Returns a write that an elected replica lacks, although another replica that acknowledged it took part in the election.
-    pub fn lost_by(&self, winner: Place, fellows: &[Place], servers: &[Server], now: u64) -> Option<(u64, Place)> {
+    /// Returns a write that an elected replica lacks, although a fellow holds it and has acknowledged it as a replica.
+    pub fn lost_by(&self, winner: Place, fellows: &[Place], servers: &[Server]) -> Option<(u64, Place)> {
         let kept: BTreeSet<u64> = servers[winner].data.writes.iter().copied().collect();
-        let took_part = |place: &&Place| {
-            let since = self.sound_since.get(**place).copied().unwrap_or_default();
-            **place != winner && now - since > 4 * TIMEOUT_MS
-        };
-        for fellow in fellows.iter().filter(took_part) {
+        for fellow in fellows {
             for write in servers[*fellow].data.writes.iter().rev().take(200) {
                 let replicas = self.acknowledged.get(write);
                 if replicas.is_some_and(|replicas| replicas.contains(fellow)) && !kept.contains(write) {

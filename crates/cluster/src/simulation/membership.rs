@@ -1,8 +1,6 @@
 //! Nodes meet, and are forgotten.
 
 use crate::id::NodeId;
-use crate::node::NodeFlags;
-use crate::packet::{Body, Extension, Heartbeat, HeartbeatKind, Packet};
 use crate::simulation::World;
 use crate::state::forgotten::Forgotten;
 use crate::state::{ClusterState, members};
@@ -60,58 +58,6 @@ fn a_node_that_meets_itself_changes_nothing() {
     world.run(3_000);
     assert_eq!(world.state(0).nodes.len(), 1);
     assert_eq!(world.state(0).links.iter().count(), 0);
-}
-
-#[test]
-fn a_stranger_without_a_meet_changes_nothing() {
-    let mut world = World::cluster(3, 0, 4);
-    let mut stranger = World::cluster(2, 0, 5);
-    let nodes = world.state(0).nodes.clone();
-    let link = world.servers[0].accept_number();
-    let slots = world.state(0).slots.clone();
-    world.command(0, |state, _, _| state.accept(link, "10.9.9.9".into(), "10.0.0.1".into()));
-    let gossip = vec![crate::packet::Gossip {
-        node: world.id(1),
-        ping_sent_s: 0,
-        pong_s: 0,
-        ip: "10.9.9.9".into(),
-        port: 1,
-        bus_port: 2,
-        flags: NodeFlags::FAIL.with(NodeFlags::PRIMARY),
-        other_port: 0,
-    }];
-    let extensions = vec![Extension::Forgotten { node: world.id(2), ttl_s: 60 }];
-    let me = stranger.state(0).myself().clone();
-    let header = crate::packet::Header {
-        sender: me.id,
-        flags: me.flags,
-        current_epoch: u64::MAX,
-        config_epoch: u64::MAX,
-        offset: 0,
-        slots: me.slots.clone(),
-        primary: None,
-        ip: String::new(),
-        port: 1,
-        other_port: 0,
-        bus_port: 2,
-        is_cluster_ok: true,
-        is_paused: false,
-        is_forced: true,
-        reads_extensions: true,
-    };
-    let update = Body::Update { node: world.id(1), config_epoch: u64::MAX, slots: me.slots.clone() };
-    let heartbeat = Body::Heartbeat(Heartbeat { kind: HeartbeatKind::Ping, gossip, extensions });
-    for body in [heartbeat, update, Body::Fail(world.id(1)), Body::VoteRequest, Body::Vote, Body::ManualFailover] {
-        let packet = Packet::Full { header: Box::new(header.clone()), body };
-        world.command(0, |state, now, host| state.receive_packet(link, packet, now, host));
-    }
-    let flags = |nodes: &std::collections::BTreeMap<NodeId, crate::Node>| {
-        nodes.values().map(|node| (node.id, node.flags, node.address.clone())).collect::<Vec<_>>()
-    };
-    assert_eq!(flags(&nodes), flags(&world.state(0).nodes));
-    assert_eq!(slots, world.state(0).slots);
-    assert!(world.state(0).epochs.current < 10);
-    stranger.run(10);
 }
 
 #[test]
@@ -180,6 +126,27 @@ fn a_shard_has_one_id_in_all_views_and_through_a_failover() {
     assert!(is_one_shard(&world, &[3, 6], shard));
     world.restart(0, true);
     world.run_until("all are of the shard", 20_000, |world| is_one_shard(world, &[0, 3, 6], shard));
+}
+
+#[test]
+fn a_replica_that_is_met_before_its_primary_comes_into_its_shard() {
+    let mut world = World::new(3, 13);
+    let shard = members::random_id(&mut world.servers[0].data);
+    world.command(0, |state, _, _| {
+        let me = state.id();
+        members::set_shard(state, me, shard);
+    });
+    world.meet(1, 0);
+    world.run(2_000);
+    let primary = world.id(0);
+    world.command(1, |state, _, _| members::follow(state, primary));
+    world.run(1_000);
+    // Server 2 hears of the replica first, and of its primary only later.
+    world.network.isolate(0, [2]);
+    world.meet(2, 1);
+    world.run(3_000);
+    world.network.cuts.clear();
+    world.run_until("all are of the shard", 10_000, |world| is_one_shard(world, &[0, 1], shard));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Whole clusters in one thread, from one seed: delays, cuts in one direction, clocks that differ, crashes with torn files.
 //!
-//! A test that fails prints its seed. `SEED=<seed> cargo test -p sleeve-cluster <test>` runs it again with that seed.
+//! A test that fails prints the command that runs it again with its seed. `chaos` lives through random faults, and shows by
+//! planted faults that the checks in `watch` would find them.
 
 mod addresses;
 mod chaos;
@@ -10,8 +11,11 @@ mod elections;
 mod failures;
 mod membership;
 mod messages;
+mod moves;
 mod network;
 mod server;
+mod strangers;
+mod watch;
 mod world;
 
 pub(crate) use world::World;

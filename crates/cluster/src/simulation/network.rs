@@ -1,6 +1,6 @@
 //! The simulated network: connections that deliver in order, after a delay, unless a direction is cut.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::action::LinkId;
@@ -34,6 +34,8 @@ pub(crate) struct Network {
     /// The connections that are being opened: when, from, link, to.
     pub opening: Vec<(u64, Place, LinkId, Option<Place>)>,
     pub delay_ms_max: u64,
+    /// The longer delay of packets from one server to another.
+    pub lags: BTreeMap<(Place, Place), u64>,
 }
 
 impl Network {
@@ -50,11 +52,20 @@ impl Network {
         }
     }
 
+    /// Cuts the servers into two groups.
+    pub fn split(&mut self, servers: usize, is_first: impl Fn(Place) -> bool) {
+        for place in (0..servers).filter(|place| is_first(*place)) {
+            self.isolate(place, (0..servers).filter(|other| !is_first(*other)));
+        }
+    }
+
     /// Queues a packet.
     pub fn send(&mut self, from: Place, link: LinkId, bytes: Arc<[u8]>, now: u64, chance: &mut Chance) {
         let delay = 1 + chance.below(self.delay_ms_max);
+        let lags = &self.lags;
         let find = |connection: &mut Connection| {
             let side = connection.ends.iter().position(|end| *end == (from, Some(link)))?;
+            let delay = delay + lags.get(&(from, connection.ends[1 - side].0)).copied().unwrap_or_default();
             let packets = &mut connection.directions[side].packets;
             let ready = packets.back().map_or(0, |(ready, _)| *ready).max(now + delay);
             packets.push_back((ready, bytes.clone()));

@@ -1,12 +1,13 @@
 //! A simulated server: the state of a node, its data, its disk and its clocks.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::action::LinkId;
 use crate::host::{Host, ReplicationLink, Time};
 use crate::id::NodeId;
-use crate::node::Address;
-use crate::packet::Message;
+use crate::node::{Address, Node};
+use crate::packet::{self, Message, Packet, PacketType};
 use crate::slots::{Slot, SlotSet};
 use crate::state::options::{EndpointType, Options};
 use crate::state::{ClusterState, members};
@@ -76,6 +77,22 @@ impl Host for Data {
     }
 }
 
+/// The clocks of a server, by their differences to that of the world.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clocks {
+    /// The difference of the wall clock.
+    pub skew_ms: i64,
+    /// The begin of the clock that never goes back, and its speed.
+    pub origin_ms: u64,
+    pub speed_permille: u64,
+}
+
+impl Default for Clocks {
+    fn default() -> Self {
+        Self { skew_ms: 0, origin_ms: 0, speed_permille: 1_000 }
+    }
+}
+
 /// A server.
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -92,8 +109,13 @@ pub(crate) struct Server {
     pub synced: String,
     /// The number of the next accepted link.
     pub next_link: u64,
-    /// The difference of the wall clock to that of the world.
-    pub skew_ms: i64,
+    pub clocks: Clocks,
+    /// The id of the node, also while the server is down.
+    pub last_id: NodeId,
+    /// The milliseconds between two copies of the primary's data.
+    pub copy_ms: u64,
+    /// Whether the server votes as Redis does, which does not compare the data of candidates.
+    pub is_redis: bool,
     pub messages: Vec<Message>,
     pub deleted: Vec<SlotSet>,
     pub log: Vec<String>,
@@ -121,7 +143,7 @@ impl Server {
             endpoint_type: EndpointType::Ip,
             address,
         };
-        let skew_ms = chance.below(1_000) as i64 - 500;
+        let clocks = Clocks { skew_ms: chance.below(1_000) as i64 - 500, ..Clocks::default() };
         let data =
             Data { writes: Vec::new(), copied_ms: None, is_linked: false, keys: BTreeMap::new(), now_ms: 0, chance };
         let mut server = Self {
@@ -134,20 +156,25 @@ impl Server {
             disk: String::new(),
             synced: String::new(),
             next_link: 1,
-            skew_ms,
+            clocks,
+            last_id: NodeId::new([0; 20]),
+            copy_ms: 50,
+            is_redis: false,
             messages: Vec::new(),
             deleted: Vec::new(),
             log: Vec::new(),
         };
         let me = members::random_id(&mut server.data);
+        server.last_id = me;
         server.state = Some(ClusterState::new(me, server.options.clone()));
         server
     }
 
     /// Returns the time by the clocks of the server.
     pub fn time(&self, world_ms: u64) -> Time {
-        let unix_ms = 1_700_000_000_000 + world_ms as i64 + self.skew_ms;
-        Time { ms: world_ms, unix_ms: unix_ms as u64 }
+        let Clocks { skew_ms, origin_ms, speed_permille } = self.clocks;
+        let unix_ms = 1_700_000_000_000 + world_ms as i64 + skew_ms;
+        Time { ms: origin_ms + world_ms * speed_permille / 1_000, unix_ms: unix_ms as u64 }
     }
 
     /// Returns the number of a link that the server accepts.
@@ -156,12 +183,25 @@ impl Server {
         LinkId(self.next_link)
     }
 
+    /// Returns a packet as the server reads it. A voter of Redis judges a candidate by the failure of its primary alone, as
+    /// this project's voters judge one that is forced.
+    pub fn as_read(&self, bytes: Arc<[u8]>) -> Arc<[u8]> {
+        let code = PacketType::VoteRequest.code().to_be_bytes();
+        let Some(state) = self.state.as_ref().filter(|_| self.is_redis && bytes.get(12..14) == Some(&code)) else {
+            return bytes;
+        };
+        let Ok(Packet::Full { mut header, body }) = packet::decode(&bytes) else { return bytes };
+        let primary = header.primary.and_then(|primary| state.node(primary));
+        header.is_forced |= primary.is_some_and(Node::has_failed);
+        Packet::Full { header, body }.encode().into()
+    }
+
     /// Returns whether the server executes writes of a slot.
     pub fn serves(&self, slot: Slot, world_ms: u64) -> bool {
         let Some(state) = &self.state else { return false };
         state.health.is_ok
             && self.follows.is_none()
-            && self.paused_until_ms <= world_ms
+            && self.paused_until_ms <= self.time(world_ms).ms
             && state.slots.owner(slot) == Some(state.id())
     }
 }

@@ -1,16 +1,16 @@
 //! The simulated world: servers, a network and one clock.
 
-use std::collections::BTreeMap;
-
 use crate::action::{Action, LinkId};
 use crate::host::{Host, Time};
 use crate::id::NodeId;
-use crate::node::{Address, Node};
+use crate::node::Address;
 use crate::nodes_conf;
-use crate::packet::{self, Body, Message, Packet};
+use crate::packet::Message;
 use crate::simulation::clients::Clients;
+use crate::simulation::moves::Move;
 use crate::simulation::network::{Connection, Direction, Network, Place};
 use crate::simulation::server::{BUS_PORT, Chance, Server};
+use crate::simulation::watch::Watch;
 use crate::slots::{SLOTS, Slot};
 use crate::state::cluster_state::Save;
 use crate::state::{ClusterState, members};
@@ -25,12 +25,12 @@ pub(crate) struct World {
     pub chance: Chance,
     pub servers: Vec<Server>,
     pub network: Network,
-    /// The candidates that each primary has voted for, by epoch.
-    votes: BTreeMap<(NodeId, u64), NodeId>,
-    /// The node that was elected in each epoch.
-    elected: BTreeMap<u64, NodeId>,
-    /// Whether an operator moves slots. A node that imports a slot takes an epoch without a vote.
-    pub has_moves: bool,
+    /// The number of primaries with slots.
+    pub primaries: usize,
+    /// The facts by which the promises of the cluster are checked.
+    pub watch: Watch,
+    /// The moves of slots that an operator has begun.
+    pub moves: Vec<Move>,
     /// The clients, if they write.
     pub clients: Option<Clients>,
     /// The packets that the servers have sent.
@@ -61,9 +61,9 @@ impl World {
             chance,
             servers,
             network,
-            votes: BTreeMap::new(),
-            elected: BTreeMap::new(),
-            has_moves: false,
+            primaries: 0,
+            watch: Watch::default(),
+            moves: Vec::new(),
             clients: None,
             sent: 0,
             connects: 0,
@@ -73,6 +73,14 @@ impl World {
     /// Returns a world with a working cluster. The replicas stand behind the primaries, first one for each primary.
     pub fn cluster(primaries: usize, replicas: usize, seed: u64) -> Self {
         let mut world = Self::new(primaries + replicas, seed);
+        world.form(primaries, replicas);
+        world
+    }
+
+    /// Makes a working cluster of new servers.
+    pub fn form(&mut self, primaries: usize, replicas: usize) {
+        let world = self;
+        world.primaries = primaries;
         for place in 0..world.servers.len() {
             world.command(place, |state, _, _| {
                 state.myself_mut().config_epoch = place as u64 + 1;
@@ -103,7 +111,6 @@ impl World {
             world.command(primaries + replica, |state, _, _| members::follow(state, primary));
         }
         world.run_until("the cluster works", 20_000, Self::is_healed);
-        world
     }
 
     /// Returns the state of a server that is up.
@@ -182,33 +189,23 @@ impl World {
             if (self.now + 35 * place as u64) % 100 < STEP_MS {
                 self.tick(place);
             }
-            if self.now % 50 < STEP_MS {
+            if self.now % self.servers[place].copy_ms < STEP_MS {
                 self.replicate(place);
             }
         }
-        self.check_owners();
+        if self.now % 50 < STEP_MS {
+            self.note_touch();
+            self.advance_moves();
+            self.check_owners();
+        }
         self.serve_clients();
     }
 
     fn serve_clients(&mut self) {
         let Some(clients) = self.clients.as_mut() else { return };
-        for place in 0..self.servers.len() {
-            let is_cut = self.network.cuts.iter().any(|(from, to)| *from == place || *to == place);
-            clients.note_soundness(place, self.servers[place].state.is_some() && !is_cut, self.now);
-        }
         if self.now % 20 < STEP_MS {
             clients.write(&mut self.servers, self.chance.next(), self.now);
         }
-    }
-
-    /// Fails if a replica leads without a write that was acknowledged by another replica that took part in the election.
-    fn check_writes(&mut self, winner: Place) {
-        let Some(clients) = self.clients.as_ref() else { return };
-        let Some((old, _)) = self.servers[winner].follows else { return };
-        let follows = |place: &Place| self.servers[*place].follows.as_ref().is_some_and(|(primary, _)| *primary == old);
-        let fellows: Vec<Place> = (0..self.servers.len()).filter(follows).collect();
-        let lost = clients.lost_by(winner, &fellows, &self.servers, self.now);
-        assert!(lost.is_none(), "{winner} leads without the write and its holder {lost:?}\n{}", self.picture());
     }
 
     fn tick(&mut self, place: Place) {
@@ -234,7 +231,7 @@ impl World {
                 Action::Connect { link, ip, port } => self.connect(place, link, &ip, port),
                 Action::Close(link) => self.network.close(place, link, self.now),
                 Action::Send { link, bytes, .. } => {
-                    self.watch_vote(place, link, &bytes);
+                    self.watch_packet(place, link, &bytes);
                     self.sent += 1;
                     self.network.send(place, link, bytes, self.now, &mut self.chance);
                 }
@@ -249,7 +246,8 @@ impl World {
                     server.data.is_linked = false;
                 }
                 Action::Lead => {
-                    self.check_writes(place);
+                    self.check_win(place);
+                    self.check_succession(place);
                     let server = &mut self.servers[place];
                     server.follows = None;
                     server.data.is_linked = false;
@@ -326,6 +324,7 @@ impl World {
         }
         self.network.connections.retain(|connection| connection.ends.iter().any(|(_, link)| link.is_some()));
         for (to, link, bytes) in arrived {
+            let bytes = bytes.map(|bytes| self.servers[to].as_read(bytes));
             match bytes {
                 Some(bytes) => self.event(to, |state, now, host| state.receive(link, &bytes, now, host)),
                 None => self.event(to, |state, now, _| state.link_down(link, now)),
@@ -343,19 +342,22 @@ impl World {
                 && self.servers[*primary].follows.is_none()
         };
         let primary = primary.filter(is_up);
-        let source = primary.map(|primary| {
-            let data = &self.servers[primary].data;
-            (data.writes.clone(), data.keys.clone())
-        });
-        let server = &mut self.servers[place];
-        server.data.is_linked = source.is_some();
-        if let Some((writes, keys)) = source.filter(|_| server.state.is_some()) {
-            server.data.writes = writes;
-            server.data.keys = keys;
-            server.data.copied_ms = Some(self.now);
-            if let (Some(clients), Some(primary)) = (self.clients.as_mut(), primary) {
-                clients.copied(place, primary, &server.data.writes);
-            }
+        self.servers[place].data.is_linked = primary.is_some();
+        let Some(primary) = primary.filter(|primary| *primary != place && self.servers[place].state.is_some()) else {
+            return;
+        };
+        let [replica, source] = self.servers.get_disjoint_mut([place, primary]).expect("two servers");
+        let (copy, writes) = (&mut replica.data, &source.data.writes);
+        // Writes have numbers of their own, so what is before a write is the same in all copies.
+        let known = copy.writes.len();
+        let is_begin = known <= writes.len() && writes.get(known.wrapping_sub(1)) == copy.writes.last();
+        let kept = if is_begin { known } else { 0 };
+        copy.writes.truncate(kept);
+        copy.writes.extend_from_slice(&writes[kept..]);
+        copy.keys.clone_from(&source.data.keys);
+        copy.copied_ms = Some(self.now);
+        if let Some(clients) = self.clients.as_mut() {
+            clients.copied(place, primary, &writes[kept..]);
         }
     }
 
@@ -405,41 +407,6 @@ impl World {
     pub fn restart_all_from_disk(&mut self) {
         (0..self.servers.len()).for_each(|place| self.crash(place));
         (0..self.servers.len()).for_each(|place| self.restart(place, true));
-    }
-
-    /// Fails if a primary votes for two replicas in one epoch.
-    fn watch_vote(&mut self, place: Place, link: LinkId, bytes: &[u8]) {
-        let Ok(Packet::Full { header, body: Body::Vote }) = packet::decode(bytes) else { return };
-        let state = self.state(place);
-        let candidate = state.links.get(link).and_then(|link| link.node).expect("a vote goes to a node");
-        let saved = state.epochs.last_vote;
-        assert_eq!(saved, header.current_epoch, "the vote is the last one");
-        let conf = &self.servers[place].synced;
-        assert!(conf.contains(&format!("lastVoteEpoch {saved}")), "the vote leaves after it is on the disk");
-        let first = *self.votes.entry((header.sender, header.current_epoch)).or_insert(candidate);
-        assert_eq!(first, candidate, "a primary voted twice in epoch {}", header.current_epoch);
-    }
-
-    /// Fails if two servers own a slot at the same configuration epoch, or were elected in one.
-    fn check_owners(&mut self) {
-        for place in 0..self.servers.len() {
-            let Some(state) = self.servers[place].state.as_ref().filter(|state| state.election.won_epoch != 0) else {
-                continue;
-            };
-            let (epoch, id) = (state.election.won_epoch, state.id());
-            let first = *self.elected.entry(epoch).or_insert(id);
-            assert_eq!(first, id, "two nodes were elected in epoch {epoch}\n{}", self.picture());
-        }
-        if self.has_moves {
-            return;
-        }
-        let primaries: Vec<&Node> = self.states().map(ClusterState::myself).filter(|node| node.is_voter()).collect();
-        for (index, one) in primaries.iter().enumerate() {
-            for other in primaries[..index].iter().filter(|other| other.config_epoch == one.config_epoch) {
-                let mut shared = one.slots.bytes().iter().zip(other.slots.bytes()).map(|(a, b)| a & b);
-                assert!(shared.all(|byte| byte == 0), "two owners in one epoch\n{}", self.picture());
-            }
-        }
     }
 
     /// Returns whether all servers that are up agree on the owners of all slots, and each sees the cluster work.

@@ -4,6 +4,7 @@ use crate::action::{Action, LinkId, LogLevel};
 use crate::host::{Host, Time};
 use crate::id::NodeId;
 use crate::node::{Address, Node, NodeFlags};
+use crate::planted::{self, Fault};
 use crate::slots::Slot;
 use crate::state::cluster_state::{ClusterState, Save};
 use crate::state::links::Link;
@@ -154,8 +155,10 @@ pub(crate) fn follow(state: &mut ClusterState, primary: NodeId) {
     }
     let me = state.me;
     release_slots(state, me);
-    state.slots.migrating.clear();
-    state.slots.importing.clear();
+    if !planted::has(Fault::KeepsMoves) {
+        state.slots.migrating.clear();
+        state.slots.importing.clear();
+    }
     make_replica(state, me, Some(primary));
     state.election.reset();
     end_manual_failover(state);
@@ -197,7 +200,8 @@ pub(crate) fn end_manual_failover(state: &mut ClusterState) {
 /// Takes over a new address of a node. The link to the old address is closed, and one to the new address opened by the next
 /// tick. Returns whether the address is new.
 pub(crate) fn move_to(state: &mut ClusterState, id: NodeId, address: &Address) -> bool {
-    let Some(node) = state.nodes.get_mut(&id).filter(|node| id != state.me && !is_at(node, address)) else {
+    let may_move = id != state.me && !planted::has(Fault::KeepsAddress);
+    let Some(node) = state.nodes.get_mut(&id).filter(|node| may_move && !is_at(node, address)) else {
         return false;
     };
     node.address.ip.clone_from(&address.ip);

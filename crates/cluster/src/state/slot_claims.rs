@@ -6,6 +6,7 @@ use crate::action::{Action, LogLevel};
 use crate::host::{Host, Time};
 use crate::id::NodeId;
 use crate::packet::Body;
+use crate::planted::{self, Fault};
 use crate::slots::{Slot, SlotSet};
 use crate::state::cluster_state::{ClusterState, Save};
 use crate::state::{members, send};
@@ -70,7 +71,7 @@ fn differing(before: &SlotSet, claimed: &SlotSet, state: &ClusterState) -> Vec<S
 fn yields(state: &mut ClusterState, slot: Slot, claimant: NodeId, epoch: u64) -> bool {
     let Some(owner) = state.slots.owner(slot).filter(|_| !state.slots.released.contains(slot)) else { return true };
     let Some(owned) = state.nodes.get(&owner).map(|node| node.config_epoch) else { return true };
-    if owned >= epoch {
+    if owned >= epoch && !planted::has(Fault::BelievesOldClaims) {
         return false;
     }
     // A node that never won an election was given its slots by an operator. If the claimant is dead, it is the node that the
@@ -157,6 +158,9 @@ fn take_consequences(state: &mut ClusterState, claimant: NodeId, epoch: u64, los
 /// learns so the epoch of its primary. A primary
 /// that comes back after a failover learns so that it has been replaced, even if it cannot reach its successor.
 pub(crate) fn correct(state: &mut ClusterState, node: NodeId, epoch: u64, claimed: &SlotSet) {
+    if planted::has(Fault::NeverCorrects) {
+        return;
+    }
     let mut owners = BTreeSet::new();
     let mut last = None;
     for slot in claimed.iter() {

@@ -6,6 +6,7 @@ use crate::host::{Host, ReplicationLink, Time};
 use crate::id::NodeId;
 use crate::node::Node;
 use crate::packet::{Body, Header, HeartbeatKind};
+use crate::planted::{self, Fault};
 use crate::slots::Slot;
 use crate::state::cluster_state::{ClusterState, Save};
 use crate::state::send::Audience;
@@ -65,10 +66,11 @@ pub(crate) fn advance(state: &mut ClusterState, now: Time, host: &mut dyn Host) 
     if !state.election.is_asked() {
         return begin(state, primary, is_manual, now);
     }
-    if state.election.votes.len() < state.quorum() && now.ms - state.election.asked_ms >= ASK_AGAIN_MS {
+    let needed = state.quorum() - usize::from(planted::has(Fault::WinsByMinority));
+    if state.election.votes.len() < needed && now.ms - state.election.asked_ms >= ASK_AGAIN_MS {
         ask_again(state, primary, is_manual, now);
     }
-    if state.election.votes.len() >= state.quorum() {
+    if state.election.votes.len() >= needed {
         win(state, primary);
     } else {
         obstacle(state, "Waiting for votes, but majority still not reached.", now);
@@ -115,6 +117,9 @@ fn plan(state: &mut ClusterState, primary: NodeId, is_manual: bool, now: Time, h
 /// Returns the number of replicas of the same primary with more data. At equal offsets the lower id goes first, so that two
 /// replicas do not ask in the same moment and share the votes.
 fn rank(state: &ClusterState, primary: NodeId) -> u64 {
+    if planted::has(Fault::HasNoRank) {
+        return 0;
+    }
     let me = state.myself();
     let competes = |node: &&Node| node.id != me.id && !node.flags.has(crate::node::NodeFlags::NO_FAILOVER);
     let is_ahead = |node: &&Node| node.offset > me.offset || (node.offset == me.offset && node.id < me.id);
@@ -197,7 +202,8 @@ pub(crate) fn saw_request(state: &mut ClusterState, candidate: NodeId, request: 
 /// Counts a vote. The header of a vote has the epoch of the request.
 pub(crate) fn vote(state: &mut ClusterState, voter: NodeId, header: &Header) {
     let is_voter = state.nodes.get(&voter).is_some_and(Node::is_voter);
-    if is_voter && state.election.is_asked() && header.current_epoch == state.election.epoch {
+    let is_of_epoch = header.current_epoch == state.election.epoch || planted::has(Fault::CountsOldVotes);
+    if is_voter && state.election.is_asked() && is_of_epoch {
         state.election.votes.insert(voter);
     }
 }

@@ -8,6 +8,7 @@ use crate::host::{Host, Time};
 use crate::id::NodeId;
 use crate::node::{Node, NodeFlags};
 use crate::packet::{Body, HeartbeatKind};
+use crate::planted::{self, Fault};
 use crate::state::cluster_state::{ClusterState, Save};
 use crate::state::{members, send};
 
@@ -164,7 +165,7 @@ fn declare_if_agreed(state: &mut ClusterState, id: NodeId, now: Time) {
         return;
     }
     let own = usize::from(state.myself().is_primary());
-    if reports(state, id, now) + own < state.quorum() {
+    if reports(state, id, now) + own < state.quorum() && !planted::has(Fault::FailsAlone) {
         return;
     }
     state.log(LogLevel::Notice, format!("Marking node {id} as failing (quorum reached)."));

@@ -5,6 +5,7 @@ use crate::host::{Host, Time};
 use crate::id::NodeId;
 use crate::node::{Node, NodeFlags};
 use crate::packet::{Body, Header, HeartbeatKind};
+use crate::planted::{self, Fault};
 use crate::state::cluster_state::{ClusterState, Save};
 use crate::state::{send, slot_claims};
 
@@ -35,7 +36,7 @@ pub(crate) fn answer(state: &mut ClusterState, candidate: NodeId, request: &Head
         }
         node.contact.voted_for = Some(candidate);
     }
-    state.config_changed(Save::Synced);
+    state.config_changed(if planted::has(Fault::VotesBeforeSync) { Save::Lazy } else { Save::Synced });
     send::to_node(state, candidate, Body::Vote);
     let line = format!("Failover auth granted to {candidate} for epoch {}", state.epochs.current);
     state.log(LogLevel::Notice, line);
@@ -70,7 +71,7 @@ fn refusal(state: &ClusterState, candidate: NodeId, request: &Header, now: Time)
     if request.current_epoch < state.epochs.current {
         return Some(Refusal::OldEpoch);
     }
-    if state.epochs.last_vote >= state.epochs.current {
+    if state.epochs.last_vote >= state.epochs.current && !planted::has(Fault::VotesTwice) {
         return Some(Refusal::Voted);
     }
     let replica = state.nodes.get(&candidate).filter(|node| node.is_replica());
@@ -87,6 +88,9 @@ fn refusal(state: &ClusterState, candidate: NodeId, request: &Header, now: Time)
     }
     if !request.is_forced && is_outdone(state, primary, candidate, request, now) {
         return Some(Refusal::LessData);
+    }
+    if planted::has(Fault::VotesForOldSlots) {
+        return None;
     }
     let is_newer = |owner: NodeId| state.nodes.get(&owner).is_some_and(|node| node.config_epoch > request.config_epoch);
     let is_outdated = |slot| !state.slots.released.contains(slot) && state.slots.owner(slot).is_some_and(is_newer);

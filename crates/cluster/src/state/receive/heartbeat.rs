@@ -6,6 +6,7 @@ use crate::host::{Host, Time};
 use crate::id::NodeId;
 use crate::node::{Address, NodeFlags};
 use crate::packet::{Header, Heartbeat, HeartbeatKind};
+use crate::planted::{self, Fault};
 use crate::state::cluster_state::{ClusterState, Save};
 use crate::state::failover::failure;
 use crate::state::receive::{extensions, gossip};
@@ -269,7 +270,7 @@ fn resolve_collision(state: &mut ClusterState, sender: NodeId, header: &Header, 
     } else {
         me < sender
     };
-    if moves {
+    if moves && !planted::has(Fault::KeepsCollision) {
         state.epochs.current = epochs::without_vote(state.epoch_max());
         let epoch = state.epochs.current;
         state.myself_mut().config_epoch = epoch;
