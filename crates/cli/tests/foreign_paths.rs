@@ -223,6 +223,9 @@ const CASES: &[Case] = &[
     Case { name: "REDISCLI_HISTFILE", at: "xthing", runs: Runs::Shell("REDISCLI_HISTFILE"), files: Files::AppendedTo },
     tool("-s", "xthing", &["cli", "-s", "xthing", "PING"]),
     tool("--eval", "xthing", &["cli", "--eval", "xthing", "-p", "1"]),
+    // A snapshot that does not come replaces nothing; `programs` has those that come.
+    tool("--rdb", "xthing", &["cli", "-p", "1", "--rdb", "xthing"]),
+    tool("--functions-rdb", "xthing", &["cli", "-p", "1", "--functions-rdb", "xthing"]),
     tool("--cacert", "xthing", &["cli", "-p", "1", "--tls", "--cacert", "xthing", "PING"]),
     tool("--cacertdir", "xthing", &["cli", "-p", "1", "--tls", "--cacertdir", "xthing", "PING"]),
     tool("--cert", "xthing", &["cli", "-p", "1", "--tls", "--cert", "xthing", "--key", "xthing", "PING"]),

@@ -492,7 +492,7 @@ fn defaults_count_less_than_the_file_and_the_command_line() {
         get(&config, &["protected-mode", "hz", "save", "port"]),
         ["protected-mode", "no", "hz", "20", "save", "60 1", "port", "7000"]
     );
-    arguments.lines.extend(b"save 900 1\nprotected-mode yes\n");
+    arguments.lines.extend(b"\nsave 900 1\nprotected-mode yes\n");
     let config = Config::default();
     load::load(&config, &arguments, std::io::empty()).expect("all lines are good");
     assert_eq!(get(&config, &["protected-mode", "save"]), ["protected-mode", "yes", "save", "900 1"]);
