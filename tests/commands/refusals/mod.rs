@@ -171,13 +171,19 @@ const REFUSALS: [&str; 20] = [
 ];
 
 /// Deliberate differences (docs/differences.md), and the commands that Valkey alone forbids in a transaction.
-const DELIBERATE: [(&str, &str); 6] = [
+const DELIBERATE: [(&str, &str); 12] = [
     ("busy", "watch"),
     ("key denied", "pfmerge"),
     ("redirected", "client|reply"),
     ("redirected", "multi"),
     ("redirected", "watch"),
     ("redirected", "shutdown"),
+    ("loading", "cluster|info"),
+    ("loading", "cluster|myid"),
+    ("loading", "cluster|myshardid"),
+    ("loading", "cluster|nodes"),
+    ("loading", "cluster|shards"),
+    ("loading", "cluster|slots"),
 ];
 
 fn compare(server: &Server) {
