@@ -1,4 +1,4 @@
-//! A cluster of Sleeve and Redis 7.0 whose bus and replication speak TLS only (`tls-cluster`, `tls-replication`).
+//! A cluster of Sleeve and Redis 7.0 with a bus and a replication that speak TLS only (`tls-cluster`, `tls-replication`).
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

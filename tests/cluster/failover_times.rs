@@ -30,10 +30,10 @@ const BEFORE: Duration = Duration::from_millis(500);
 /// The number of failovers from which on figures are compared.
 const COMPARED_MIN: usize = 10;
 
-/// The wait of a call may grow by this beside the half of what it was: the time slice of a busy machine.
+/// The wait of a call may grow by this and by half of its length before: the time slice of a busy machine.
 const SLACK: Duration = Duration::from_millis(2);
 
-/// What callers saw of failovers.
+/// The failovers as callers saw them.
 #[derive(Debug, Default)]
 struct Seen {
     /// The times from a kill to the first answer.

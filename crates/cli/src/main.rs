@@ -9,8 +9,7 @@
 //!
 //! | room | contents |
 //! | --- | --- |
-//! | `programs` | The programs of Redis and Valkey that this binary takes the place of. |
-//! | `arguments` | The command line as a sub-command with its options; arguments that cannot be understood are refused. |
+//! | `arguments` | The name of the program, one of Redis's or its own; the command line as a sub-command with its options; arguments that cannot be understood are refused. |
 //! | `doctor` | `sleeve doctor`: the causes that hold a program up. |
 //! | `workload` | The documents' workloads, for `bench --workload` and `sleeve tour`, the newcomer's first minute. |
 //! | `bench` | `sleeve bench`: the load generator. |
@@ -37,7 +36,6 @@ mod endpoint;
 mod interrupt;
 mod migrate;
 mod output;
-mod programs;
 mod reference;
 mod replies;
 mod serve;
@@ -48,8 +46,7 @@ mod workload;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use arguments::{Arguments, Command};
-use programs::Program;
+use arguments::{Arguments, Command, Program};
 
 /// Servers allocate and free small pieces on several threads all the time, which mimalloc does in fewer instructions than
 /// the system's allocator.

@@ -483,24 +483,6 @@ fn rewrite_does_not_name_the_primary_of_a_node_of_a_cluster() {
 }
 
 #[test]
-fn defaults_count_less_than_the_file_and_the_command_line() {
-    let mut arguments = arguments::parse(&[b"--hz".to_vec(), b"20".to_vec()]);
-    arguments.defaults = b"protected-mode no\nhz 30\nsave 60 1\nport 7000".to_vec();
-    let config = Config::default();
-    load::load(&config, &arguments, std::io::empty()).expect("all lines are good");
-    assert_eq!(
-        get(&config, &["protected-mode", "hz", "save", "port"]),
-        ["protected-mode", "no", "hz", "20", "save", "60 1", "port", "7000"]
-    );
-    arguments.lines.extend(b"\nsave 900 1\nprotected-mode yes\n");
-    let config = Config::default();
-    load::load(&config, &arguments, std::io::empty()).expect("all lines are good");
-    assert_eq!(get(&config, &["protected-mode", "save"]), ["protected-mode", "yes", "save", "900 1"]);
-    arguments.defaults = b"prot 1".to_vec();
-    load::load(&Config::default(), &arguments, std::io::empty()).expect_err("an unknown option");
-}
-
-#[test]
 fn what_cannot_be_had_is_refused_unless_a_later_line_counts() {
     let both = "activedefrag yes\nsyslog-enabled yes\nhz 20\nActiveDefrag no\n";
     let refused = load_text(&Config::default(), both);

@@ -1,8 +1,8 @@
 //! The option `daemonize`: the server goes to the background.
 //!
 //! The process that the user started checks the configuration, starts the same program with the same command line in a
-//! session of its own, and ends with its outcome: status 0 once the sockets are open, status 1 with the new process's log if it ends
-//! before that. Redis forks instead, and its user learns of a port in use only from the log file. A new process needs no
+//! session of its own, and ends with its outcome: status 0 once the sockets are open, status 1 with the new process's log if
+//! it ends before that. Redis forks instead, and its user learns of a port in use only from the log file. A new process needs no
 //! fork of a process that may have threads.
 
 use std::env;
@@ -16,7 +16,7 @@ use crate::config::{Config, Opt};
 /// The variable of the environment that tells the new process that it is the one in the background.
 const MARK: &str = "SLEEVE_IN_BACKGROUND";
 
-/// The byte with which the new process ends what it writes to its standard output: its sockets are open.
+/// The byte that the new process writes to its standard output as the last one: its sockets are open.
 const IS_UP: u8 = 0;
 
 /// Returns whether the server runs in the background: the option says so, and no supervisor waits for the process.
@@ -46,7 +46,7 @@ pub(super) fn detach(config: &Config, input: &[u8]) -> Result<bool, String> {
     }
 }
 
-/// Starts this program again, and returns what it writes until its sockets are open or it ends.
+/// Starts this program again, and returns its output until its sockets are open or it ends.
 fn start(input: &[u8]) -> io::Result<Vec<u8>> {
     let mut words = env::args_os();
     let mut command = Command::new("/proc/self/exe");
@@ -82,7 +82,7 @@ fn is_in_background() -> bool {
     env::var_os(MARK).is_some()
 }
 
-/// Standard input whose bytes are kept, for the process in the background to read them again.
+/// Standard input with its bytes kept, for the process in the background to read them again.
 #[derive(Debug)]
 pub(super) struct KeptInput<R> {
     input: R,
@@ -91,7 +91,7 @@ pub(super) struct KeptInput<R> {
 }
 
 impl<R: Read> KeptInput<R> {
-    /// Returns a reader of `input` that keeps what it reads.
+    /// Returns a reader of `input` that keeps the bytes.
     pub fn new(input: R) -> Self {
         Self { input, kept: Vec::new() }
     }

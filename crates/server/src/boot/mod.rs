@@ -229,6 +229,16 @@ pub enum StartError {
     },
 }
 
+/// Reads the configuration, with the warnings about it. Returns `None` if the server runs in the background from now on, in
+/// another process.
+fn configure(words: &[Vec<u8>]) -> Result<Option<(Config, Vec<String>)>, StartError> {
+    let config = Config::default();
+    let mut input = KeptInput::new(io::stdin());
+    let warnings = load::load(&config, &arguments::of_process(words), &mut input)?;
+    let has_gone = daemon::detach(&config, &input.kept).map_err(StartError::Background)?;
+    Ok((!has_gone).then_some((config, warnings)))
+}
+
 /// Runs a server until SHUTDOWN, SIGTERM or SIGINT ends it. `words` is the command line after the program's name: `[FILE]
 /// [--option value ...] [-]`. `attend` is called once its sockets are open, before the data is loaded: it may add other
 /// listeners, and returns the lines for the server log about them.
@@ -239,12 +249,7 @@ pub fn serve(
     words: &[Vec<u8>],
     attend: impl FnOnce(&Arc<Engine>) -> Result<Option<String>, String>,
 ) -> Result<(), StartError> {
-    let config = Config::default();
-    let mut input = KeptInput::new(io::stdin());
-    let warnings = load::load(&config, &arguments::of_process(words), &mut input)?;
-    if daemon::detach(&config, &input.kept).map_err(StartError::Background)? {
-        return Ok(());
-    }
+    let Some((config, warnings)) = configure(words)? else { return Ok(()) };
     open_log(&config)?;
     log::hide_user_data(config.flag(Opt::HideUserDataFromLog));
     panics::exit_on_panic(config.flag(Opt::UseExitOnPanic));

@@ -115,6 +115,7 @@ fn push_name(lines: &mut Vec<u8>, argument: &[u8], next: Option<&Vec<u8>>) -> bo
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Config, Opt, load};
 
     fn read(arguments: &[&str]) -> Arguments {
         parse(&arguments.iter().map(|argument| argument.as_bytes().to_vec()).collect::<Vec<_>>())
@@ -163,5 +164,23 @@ mod tests {
         let read = parse(&[b"a.conf".to_vec(), b"-".to_vec(), b"--hz".to_vec()]);
         assert!(!read.standard_input, "neither first nor last");
         assert!(parse(&[b"-".to_vec()]).standard_input);
+    }
+
+    #[test]
+    fn defaults_count_less_than_the_file_and_the_command_line() {
+        let load = |more: &str, defaults: &str| {
+            let own =
+                Arguments { defaults: defaults.into(), lines: format!("hz 20\n{more}").into(), ..Arguments::default() };
+            let config = Config::default();
+            load::load(&config, &own, std::io::empty()).map(|_| config)
+        };
+        let defaults = "protected-mode no\nhz 30\nsave 60 1\nport 7000";
+        let config = load("", defaults).expect("all lines are good");
+        let numbers = [Opt::Hz, Opt::Port].map(|option| config.number(option));
+        assert_eq!((numbers, config.flag(Opt::ProtectedMode)), ([20, 7000], false));
+        assert_eq!(*config.text(Opt::Save), *b"60 1");
+        let config = load("save 900 1\nprotected-mode yes\n", defaults).expect("all lines are good");
+        assert!(config.flag(Opt::ProtectedMode) && *config.text(Opt::Save) == *b"900 1");
+        load("", "prot 1").expect_err("an unknown option");
     }
 }
