@@ -1,20 +1,21 @@
 #!/bin/sh
-# Installs, removes and purges the package: trial.sh PACKAGE
+# Installs, removes and purges the packages: trial.sh SLEEVE.deb SLEEVE-REDIS.deb
 #
 # All of it happens on a copy of this machine's files, kept in memory, that ends with this script: an overlay in a mount
 # namespace, with a network of its own. Needs root and a kernel that allows both; `cargo xtask package --trial` runs it.
 set -eu
 
-if [ "${2:-}" != inside ]; then
+if [ "${3:-}" != inside ]; then
     place=$(mktemp -d)
     status=0
-    unshare --mount --net --pid --fork --kill-child "$0" "$1" inside "$place" || status=$?
+    unshare --mount --net --pid --fork --kill-child "$0" "$1" "$2" inside "$place" || status=$?
     rmdir "$place"
     exit "$status"
 fi
 
-place=$3
+place=$4
 package=$(realpath "$1")
+links=$(realpath "$2")
 mount -t tmpfs trial "$place"
 # The copy has what is on this disk, not what is mounted on it.
 mkdir "$place/upper" "$place/work" "$place/root"
@@ -30,6 +31,7 @@ for device in "null c 1 3" "urandom c 1 9"; do
     [ -e "$root/dev/$1" ] || mknod "$root/dev/$1" "$2" "$3" "$4"
 done
 cp "$package" "$root/tmp/sleeve.deb"
+cp "$links" "$root/tmp/sleeve-redis.deb"
 in_copy() { chroot "$root" env DEBIAN_FRONTEND=noninteractive PATH="${faked:-}/usr/sbin:/usr/bin:/sbin:/bin" "$@"; }
 fail() { echo "trial: $*" >&2; exit 1; }
 link=$root/etc/systemd/system/multi-user.target.wants/sleeve.service
@@ -41,7 +43,7 @@ gone() {
     done
     [ -z "$(dangling)" ] || fail "links are left: $(dangling)"
 }
-in_copy dpkg --purge sleeve >/dev/null 2>&1 || true
+in_copy dpkg --purge sleeve-redis sleeve >/dev/null 2>&1 || true
 
 echo "trial: where the port is free"
 in_copy dpkg --no-triggers -i /tmp/sleeve.deb >/dev/null
@@ -57,7 +59,54 @@ rm "$link"
 in_copy dpkg -r sleeve >/dev/null
 in_copy dpkg --no-triggers -i /tmp/sleeve.deb >/dev/null
 [ ! -L "$link" ] || fail "the unit is enabled although the administrator had disabled it"
-in_copy dpkg -P sleeve >/dev/null
+mkdir -p "$root/var/lib/sleeve/appendonlydir"
+in_copy dpkg -P sleeve >/dev/null 2>&1
+[ -d "$root/var/lib/sleeve/appendonlydir" ] || fail "the data went with the purge"
+rm -r "$root/var/lib/sleeve"
+gone
+
+echo "trial: under the names of Redis's and Valkey's programs"
+in_copy dpkg --no-triggers -i /tmp/sleeve.deb >/dev/null
+# What the removal of redis-server has left: its name is masked, and a link that enabled it leads nowhere.
+mkdir -p "$root/etc/systemd/system/multi-user.target.wants" "$root/var/lib/systemd/deb-systemd-helper-masked"
+ln -sf /lib/systemd/system/redis-server.service "$root/etc/systemd/system/multi-user.target.wants/redis-server.service"
+ln -sf /dev/null "$root/etc/systemd/system/redis-server.service"
+: >"$root/var/lib/systemd/deb-systemd-helper-masked/redis-server.service"
+# Where Redis's packages are installed, this one takes their place.
+said=$(in_copy dpkg --no-triggers -i /tmp/sleeve-redis.deb 2>&1) || fail "the installation fails: $said"
+for name in redis-server redis-tools valkey-server valkey-tools; do
+    if in_copy dpkg-query -W -f '${db:Status-Status}' "$name" 2>/dev/null | grep -qx installed; then
+        fail "$name is still installed"
+    fi
+done
+unit=$root/etc/systemd/system/redis-server.service
+[ ! -L "$unit" ] || fail "redis-server.service is masked"
+[ ! -L "$root/etc/systemd/system/multi-user.target.wants/redis-server.service" ] || fail "redis-server.service is enabled twice"
+for name in redis-server redis valkey-server; do
+    [ "$root/lib/systemd/system/$name.service" -ef "$root/lib/systemd/system/sleeve.service" ] || fail "$name.service is not Sleeve's"
+done
+version=$(in_copy sleeve --version)
+for family in redis valkey; do
+    for program in server cli benchmark check-rdb check-aof sentinel; do
+        [ "$(in_copy readlink -f "/usr/bin/$family-$program")" = /usr/bin/sleeve ] || fail "$family-$program is not Sleeve's"
+        [ -e "$root/usr/share/man/man1/$family-$program.1.gz" ] || fail "$family-$program has no man page"
+    done
+    in_copy "$family-server" --version | grep -q '^Redis server v=.* sha=' || fail "$family-server is no server"
+    in_copy "$family-cli" --version | grep -q "^redis-cli .*(${version})\$" || fail "$family-cli is no client"
+    in_copy "$family-benchmark" --version | grep -q "^redis-benchmark .*(${version})\$" || fail "$family-benchmark is no load generator"
+    for kind in rdb aof; do
+        status=0
+        in_copy "$family-check-$kind" >/dev/null 2>&1 || status=$?
+        [ "$status" = 1 ] || fail "$family-check-$kind without a file ends with $status"
+    done
+    said=$(in_copy "$family-sentinel" x.conf 2>&1) && fail "$family-sentinel runs"
+    echo "$said" | grep -q 'has no Sentinel' || fail "$family-sentinel does not say why it fails: $said"
+done
+in_copy dpkg -P sleeve-redis >/dev/null
+for family in redis valkey; do
+    [ -z "$(find "$root/usr/bin" "$root/lib/systemd/system" -name "$family*")" ] || fail "names of $family are left after the purge"
+done
+in_copy dpkg -P sleeve >/dev/null 2>&1
 gone
 
 echo "trial: where another server has the port"

@@ -1,10 +1,12 @@
-//! `package`: the binary as a package of Debian, with its unit, configuration, documents, man pages and completions.
+//! `package`: the binary as a package of Debian, with its unit, configuration, documents, man pages and completions, and a
+//! second package of links, under which it answers to the names of Redis's and Valkey's programs and services.
 //!
-//! The files that are not generated lie in `packaging/`. The package goes into `target/package`. A trial installs, removes and
-//! purges it on a copy of this machine's files (`packaging/debian/trial.sh`), and has lintian look at it where that is there.
+//! The files that are not generated lie in `packaging/`. The packages go into `target/package`. A trial installs, removes and
+//! purges them on a copy of this machine's files (`packaging/debian/trial.sh`), and has lintian look at them where that is there.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -50,6 +52,25 @@ const DOCUMENTS: &str = "usr/share/doc/sleeve";
 /// The scripts that run when the package is installed and removed.
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
 
+/// The scripts of the package of links.
+const SCRIPTS_OF_LINKS: [&str; 2] = ["postinst", "postrm"];
+
+/// The programs of Redis and Valkey behind `redis-` and `valkey-`, and the man page that describes each.
+pub const PROGRAMS: [(&str, &str); 6] = [
+    ("server", "sleeve-serve"),
+    ("sentinel", "sleeve"),
+    ("cli", "sleeve-cli"),
+    ("benchmark", "sleeve-bench"),
+    ("check-rdb", "sleeve-check-rdb"),
+    ("check-aof", "sleeve-check-aof"),
+];
+
+/// The beginnings of the programs' names.
+pub const FAMILIES: [&str; 2] = ["redis", "valkey"];
+
+/// The units as which `sleeve.service` is known too.
+const UNITS: [&str; 3] = ["redis-server", "redis", "valkey-server"];
+
 /// Builds the release and packs it.
 ///
 /// # Errors
@@ -68,20 +89,22 @@ pub fn run_chore(options: &Options) -> Result<(), String> {
     if root.exists() {
         fs::remove_dir_all(&root).map_err(|error| format!("{}: {error}", root.display()))?;
     }
-    let package = assemble(&binary, &root, &folder, options.fast)?;
-    println!("{}", output_of(Command::new("dpkg-deb").arg("--info").arg(&package))?);
-    println!("{}", package.display());
+    let packages = [assemble(&binary, &root, &folder, options.fast)?, links(&binary, &folder, options.fast)?];
+    for package in &packages {
+        println!("{}", output_of(Command::new("dpkg-deb").arg("--info").arg(package))?);
+        println!("{}", package.display());
+    }
     if !options.trial {
         return Ok(());
     }
-    run(Command::new(repository().join("packaging/debian/trial.sh")).arg(&package))?;
+    run(Command::new(repository().join("packaging/debian/trial.sh")).args(&packages))?;
     if options.fast {
         return Ok(());
     }
     match is_installed("lintian") {
-        true => {
-            run(Command::new("lintian").args(["--fail-on", "error,warning", "--tag-display-limit", "0"]).arg(&package))
-        }
+        true => run(Command::new("lintian")
+            .args(["--fail-on", "error,warning", "--tag-display-limit", "0"])
+            .args(&packages)),
         false => {
             println!("lintian is not there; `apt-get install lintian` installs it");
             Ok(())
@@ -128,30 +151,86 @@ fn assemble(binary: &Path, root: &Path, folder: &Path, is_fast: bool) -> Result<
     output_of(sleeve().args(["reference", "man"]).arg(&pages))?;
     output_of(Command::new("gzip").args(["-9n", "-r"]).arg(&pages))?;
     let version = env!("CARGO_PKG_VERSION");
-    documents(root, version)?;
+    documents(root)?;
     let architecture = output_of(Command::new("dpkg").arg("--print-architecture"))?.trim().to_owned();
+    put(b"/etc/sleeve/sleeve.conf\n/etc/logrotate.d/sleeve\n", &root.join("DEBIAN/conffiles"), 0o644)?;
+    let sources = repository.join("packaging/debian");
+    let package = folder.join(format!("sleeve_{version}-1_{architecture}.deb"));
+    pack(root, &text(&sources.join("control"))?, &sources, &SCRIPTS, &package, is_fast)
+}
+
+/// Lays the links out and packs them: names of programs, of their man pages, and of the unit.
+fn links(binary: &Path, folder: &Path, is_fast: bool) -> Result<PathBuf, String> {
+    let root = folder.join("root-of-links");
+    if root.exists() {
+        fs::remove_dir_all(&root).map_err(|error| format!("{}: {error}", root.display()))?;
+    }
+    for family in FAMILIES {
+        for (program, page) in PROGRAMS {
+            link("sleeve", &root.join(format!("usr/bin/{family}-{program}")))?;
+            link(&format!("{page}.1.gz"), &root.join(format!("usr/share/man/man1/{family}-{program}.1.gz")))?;
+        }
+    }
+    for unit in UNITS {
+        link("sleeve.service", &root.join(format!("lib/systemd/system/{unit}.service")))?;
+    }
+    let documents = root.join("usr/share/doc/sleeve-redis");
+    let repository = repository();
+    put(&read(&repository.join("packaging/debian/copyright"))?, &documents.join("copyright"), 0o644)?;
+    let overrides = read(&repository.join("packaging/debian/redis/lintian-overrides"))?;
+    put(&overrides, &root.join("usr/share/lintian/overrides/sleeve-redis"), 0o644)?;
+    changes("sleeve-redis", &documents)?;
+    let version = env!("CARGO_PKG_VERSION");
+    let package = folder.join(format!("sleeve-redis_{version}-1_all.deb"));
+    let redis = output_of(Command::new(binary).arg0("redis-cli").arg("--version"))?;
+    let redis = redis.split_whitespace().nth(1).ok_or("redis-cli tells no version")?;
+    let sources = repository.join("packaging/debian/redis");
+    let control = text(&sources.join("control"))?.replace("{redis}", redis);
+    pack(&root, &control, &sources, &SCRIPTS_OF_LINKS, &package, is_fast)
+}
+
+/// Packs what lies below `root`, with this control file and the scripts of a folder.
+fn pack(
+    root: &Path,
+    control: &str,
+    sources: &Path,
+    scripts: &[&str],
+    package: &Path,
+    is_fast: bool,
+) -> Result<PathBuf, String> {
+    let architecture = output_of(Command::new("dpkg").arg("--print-architecture"))?;
     let kibibytes = output_of(Command::new("du").arg("-sk").arg(root))?;
     let kibibytes = kibibytes.split_whitespace().next().unwrap_or("0");
-    let control = String::from_utf8_lossy(&read(&repository.join("packaging/debian/control"))?)
-        .replace("{version}", &format!("{version}-1"))
-        .replace("{architecture}", &architecture)
+    let control = control
+        .replace("{version}", concat!(env!("CARGO_PKG_VERSION"), "-1"))
+        .replace("{architecture}", architecture.trim())
         .replace("{kibibytes}", kibibytes);
     put(control.as_bytes(), &root.join("DEBIAN/control"), 0o644)?;
-    put(b"/etc/sleeve/sleeve.conf\n/etc/logrotate.d/sleeve\n", &root.join("DEBIAN/conffiles"), 0o644)?;
-    for script in SCRIPTS {
-        let text = read(&repository.join("packaging/debian").join(script))?;
-        put(&text, &root.join("DEBIAN").join(script), 0o755)?;
+    for script in scripts {
+        put(&read(&sources.join(script))?, &root.join("DEBIAN").join(script), 0o755)?;
     }
-    let package = folder.join(format!("sleeve_{version}-1_{architecture}.deb"));
     let compression: &[&str] = if is_fast { &["-Zgzip", "-z1"] } else { &[] };
     output_of(
-        Command::new("dpkg-deb").args(compression).args(["--root-owner-group", "--build"]).args([root, &package]),
+        Command::new("dpkg-deb").args(compression).args(["--root-owner-group", "--build"]).args([root, package]),
     )?;
-    Ok(package)
+    Ok(package.to_owned())
+}
+
+/// Writes the changelog of a package of Debian into its folder of documents.
+fn changes(package: &str, folder: &Path) -> Result<(), String> {
+    let repository = repository();
+    let date = output_of(Command::new("git").args(["log", "-1", "--format=%cD"]).current_dir(&repository))?;
+    let changes = text(&repository.join("packaging/debian/changelog"))?
+        .replace("{package}", package)
+        .replace("{version}", env!("CARGO_PKG_VERSION"))
+        .replace("{date}", date.trim());
+    put(changes.as_bytes(), &folder.join("changelog.Debian"), 0o644)?;
+    output_of(Command::new("gzip").arg("-9n").arg(folder.join("changelog.Debian")))?;
+    Ok(())
 }
 
 /// Writes the documents: files of the repository, and those that are made of them.
-fn documents(root: &Path, version: &str) -> Result<(), String> {
+fn documents(root: &Path) -> Result<(), String> {
     let repository = repository();
     let folder = root.join(DOCUMENTS);
     let entries = fs::read_dir(repository.join("docs")).map_err(|error| format!("docs: {error}"))?;
@@ -169,17 +248,16 @@ fn documents(root: &Path, version: &str) -> Result<(), String> {
     let head = "Libraries that are linked into the binary, with their versions and licences. Their texts are in their sources,\n\
                 at https://crates.io.\n\n";
     put(format!("{head}{}\n", libraries.join("\n")).as_bytes(), &folder.join("third-party.txt"), 0o644)?;
-    let date = output_of(Command::new("git").args(["log", "-1", "--format=%cD"]).current_dir(&repository))?;
-    let changes = String::from_utf8_lossy(&read(&repository.join("packaging/debian/changelog"))?)
-        .replace("{version}", version)
-        .replace("{date}", date.trim());
-    put(changes.as_bytes(), &folder.join("changelog.Debian"), 0o644)?;
-    output_of(Command::new("gzip").arg("-9n").args(["changelog", "changelog.Debian"].map(|name| folder.join(name))))?;
-    Ok(())
+    output_of(Command::new("gzip").arg("-9n").arg(folder.join("changelog")))?;
+    changes("sleeve", &folder)
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {
     fs::read(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn text(path: &Path) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// Writes a file with these permissions, and its folders.
@@ -189,4 +267,10 @@ fn put(bytes: &[u8], path: &Path, mode: u32) -> Result<(), String> {
         fs::set_permissions(path, fs::Permissions::from_mode(mode))
     });
     written.map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Makes a symbolic link, and its folders.
+fn link(to: &str, path: &Path) -> Result<(), String> {
+    let made = path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| symlink(to, path));
+    made.map_err(|error| format!("{}: {error}", path.display()))
 }
