@@ -266,7 +266,7 @@ impl Healing {
     }
 }
 
-/// Returns the durable part of an increment, to be read.
+/// Returns the durable part of an increment, for reads.
 fn durable_part(increment: &Increment) -> io::Result<Part> {
     let mut part = Part::new(increment.file.clone(), 0, Place::default(), false)?;
     part.end_at(increment.synced_length);

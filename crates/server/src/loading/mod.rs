@@ -96,7 +96,8 @@ fn load_log(engine: &Arc<Engine>) -> Result<(), String> {
         ));
     }
     engine.journal.set_end(outcome.end);
-    // Bytes that have been cut off, or that cannot be counted, may be in the data of replicas.
+    // A replica may have received bytes that the load has cut off the AOF, or that it could not count. Then its offset is not
+    // comparable with the one loaded here, and the stream does not go on.
     let is_sure = outcome.is_exact && outcome.cut.is_none();
     let stands_at = |place: &Place| is_sure && place.offset == outcome.end;
     let closing = resume::take_closing_place(engine);

@@ -346,7 +346,8 @@ impl Connections {
         self.driver.hold(token, true);
     }
 
-    /// Takes a session in again, because no thread can serve the worker in place of the one that runs the session.
+    /// Takes a detached session back at once. No second thread could be started to serve the worker's other clients, so this
+    /// thread stays with the worker and runs the session itself.
     pub fn attach(&mut self, token: Token) {
         self.long_scripts.attach(token);
         self.driver.hold(token, false);

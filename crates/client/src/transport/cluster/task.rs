@@ -322,7 +322,7 @@ impl ClusterTask<'_> {
         match link.resend_routed(vec![routed]) {
             Ok(()) => {
                 self.cluster.cache.wrote_all(written);
-                // No caller waits on that connection and would write the request, so it is written here.
+                // Usually the waiting caller writes its request. Here it waits on another connection, so this thread writes.
                 link.flush(false);
                 self.cluster.left(1, length);
                 None

@@ -240,7 +240,7 @@ impl<'a> EntryMut<'a> {
         unsafe { Entry::at(self.slot.address()) }
     }
 
-    /// Returns the entry, to be read.
+    /// Returns the entry, for reads.
     #[inline]
     pub fn view(&self) -> EntryRef<'_> {
         // SAFETY: the entry cannot change while `self` is borrowed.

@@ -64,7 +64,7 @@ const STRINGS: u16 = {
 pub(crate) const MEMBER_MAX: usize = 255;
 const MEMBER_HEADER_BYTES: usize = 2;
 
-/// The address of a living entry, to be read. The code that made it vouches for it: see [`Entry::at`].
+/// The address of a living entry, for reads. The code that made it vouches for it: see [`Entry::at`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry(NonNull<u8>);
 

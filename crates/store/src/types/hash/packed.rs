@@ -70,7 +70,7 @@ impl Item<'_> {
     }
 }
 
-/// A small hash, to be read.
+/// A view of a small hash, for reads.
 #[derive(Clone, Copy)]
 pub(crate) struct PackedMapRef<'a> {
     pub packed: Packed<'a, Forwards>,
