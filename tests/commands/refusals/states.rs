@@ -1,5 +1,7 @@
 //! The states in which a server refuses, how each begins and ends, and where in them a request stands.
 
+use std::time::{Duration, Instant};
+
 use sleeve_tests::{Connection, Kind, Server};
 
 /// The arguments with which a server is started.
@@ -7,6 +9,9 @@ pub const ARGUMENTS: &[&str] = &["--enable-protected-configs", "yes", "--enable-
 
 /// Further arguments of a real server, with which it serves its clients often enough while it loads.
 pub const ARGUMENTS_OF_PEERS: &[&str] = &["--loading-process-events-interval-bytes", "1024"];
+
+/// The time limit for a state to begin or to end. Only a defect gets near it.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A state in which the server refuses requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -195,13 +200,11 @@ impl<'s> Stage<'s> {
     }
 
     fn say_until(&mut self, line: &str, is_meant: impl Fn(&str) -> bool) {
-        for _ in 0..20_000 {
-            if is_meant(&self.say(line)) {
-                return;
-            }
+        let deadline = Instant::now() + PATIENCE;
+        while !is_meant(&self.say(line)) {
+            assert!(Instant::now() < deadline, "{line} never says what it should");
             std::thread::yield_now();
         }
-        panic!("{line} never says what it should");
     }
 
     /// Sends a command that lasts over a connection of its own.
