@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use sleeve_tests::probe::ask;
+use sleeve_tests::probe::{ask, wait_until};
 use sleeve_tests::{Cluster, Kind};
 
 use super::shards::{Load, fail_over, kill_primary, pause_primary, reshard, restart_all, wait_until_leads};
@@ -62,6 +62,52 @@ fn nodes_that_moved_or_could_not_write_nodes_conf_come_back() {
         cluster.wait_until_whole();
         fail_over(cluster, load, 0, None);
     });
+}
+
+/// Returns the four figures of a slot: keys, microseconds, bytes of requests, bytes of replies.
+fn slot_stats(cluster: &Cluster, node: usize, slot: u16) -> Vec<u64> {
+    let slot = slot.to_string();
+    let reply = ask(&mut cluster.servers[node].connect(), &["CLUSTER", "SLOT-STATS", "SLOTSRANGE", &slot, &slot]);
+    reply.lines().filter_map(|line| line.strip_prefix(':')?.parse().ok()).skip(1).collect()
+}
+
+#[test]
+fn slot_stats_count_requests_and_flushslot_reaches_the_replica() {
+    let options = ["--cluster-slot-stats-enabled", "yes", "--cluster-databases", "3"];
+    let cluster = Cluster::start(Kind::Sleeve, 1, 1, &options);
+    let mut connection = cluster.servers[0].connect();
+    let slot = cluster.slot_of("a");
+    // Each request: its bytes, and those of its reply. A script counts once, and a transaction by its commands.
+    let requests: [(&[&str], u64, u64); 6] = [
+        (&["SET", "a", "v"], 27, 5),
+        (&["GET", "a"], 20, 7),
+        (&["EVAL", "return redis.call('get',KEYS[1])", "1", "a"], 67, 7),
+        (&["MULTI"], 0, 0),
+        (&["GET", "a"], 20, 7),
+        (&["EXEC"], 0, 0),
+    ];
+    let (mut input, mut output) = (0, 0);
+    for (request, request_bytes, reply_bytes) in requests {
+        ask(&mut connection, request);
+        (input, output) = (input + request_bytes, output + reply_bytes);
+    }
+    let figures = slot_stats(&cluster, 0, slot);
+    assert_eq!((figures[0], figures[2], figures[3]), (1, input, output), "{figures:?}");
+    assert_eq!(ask(&mut connection, &["CONFIG", "RESETSTAT"]), "+OK\r\n");
+    assert_eq!(slot_stats(&cluster, 0, slot), [1, 0, 0, 0]);
+    for database in ["2", "0"] {
+        assert_eq!(ask(&mut connection, &["SELECT", database]), "+OK\r\n");
+        assert_eq!(ask(&mut connection, &["SET", "a", database]), "+OK\r\n");
+        assert_eq!(ask(&mut connection, &["SET", "b", database]), "+OK\r\n");
+    }
+    let count = |node: usize, slot: u16| slot_stats(&cluster, node, slot)[0];
+    wait_until("the replica has the keys", || count(1, slot) == 2);
+    assert_eq!(ask(&mut connection, &["CLUSTER", "FLUSHSLOT", &slot.to_string()]), "+OK\r\n");
+    wait_until("the replica has removed them", || count(1, slot) == 0);
+    assert_eq!(count(0, slot), 0);
+    assert_eq!((count(0, cluster.slot_of("b")), count(1, cluster.slot_of("b"))), (2, 2));
+    let answer = ask(&mut cluster.servers[1].connect(), &["CLUSTER", "FLUSHSLOT", "1"]);
+    assert!(answer.starts_with("-READONLY "), "{answer}");
 }
 
 #[test]

@@ -40,12 +40,14 @@ fn lossy(bytes: &[u8]) -> String {
 }
 
 /// The commands that our server has and redis-server 7.0 has not.
-const NEWER: [&str; 42] = [
+const NEWER: [&str; 44] = [
     "blmovem",
     "client|capa",
     "client|no-touch",
     "client|setinfo",
+    "cluster|flushslot",
     "cluster|myshardid",
+    "cluster|slot-stats",
     "commandlog",
     "commandlog|get",
     "commandlog|help",

@@ -642,6 +642,8 @@ options! {
         "Port for the other nodes that they are told; 0: the one that this node listens on.";
     ClusterDatabases "cluster-databases" number(1, INT_MAX), "1", Own,
         "How many numbered databases a node of a cluster has, instead of 'databases'.";
+    ClusterSlotStatsEnabled "cluster-slot-stats-enabled" Kind::Flag, "no", Live,
+        "Whether the time and the bytes of the requests for each slot are counted, for CLUSTER SLOT-STATS.";
 
     // Features that are not built yet: options with the values that are true until then.
     EnableModuleCommand "enable-module-command" ACCESS, "no", Startup,

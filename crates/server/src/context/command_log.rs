@@ -1,5 +1,5 @@
 //! The logs of conspicuous commands: the slow log and the latency monitor of those that took long, COMMANDLOG of large requests
-//! and replies, and the keys that HOTKEYS collects.
+//! and replies, the keys that HOTKEYS collects, and the costs of slots.
 //!
 //! [`super::command_timer`] detects such a command with one comparison. The executing thread.
 
@@ -7,6 +7,7 @@ use sleeve_wire::commands::Flags;
 
 use super::Cx;
 use crate::config::Opt;
+use crate::engine::cluster::slot_costs::Cost;
 use crate::engine::observe::slowlog::{self, Measure};
 use crate::host::clock;
 use crate::request::Request;
@@ -40,8 +41,14 @@ pub fn note_size(cx: &mut Cx<'_>, request: &Request<'_>, reply_bytes: usize, beg
     if !cx.timer.may_be_large(request.args.extent() + reply_bytes) {
         return;
     }
-    if let Some(began_ticks) = began_ticks.filter(|_| cx.engine.observe.hot_keys.wants(cx.now)) {
-        tally(cx, request, reply_bytes, clock::ticks().wrapping_sub(began_ticks));
+    if let Some(began_ticks) = began_ticks {
+        let ticks = clock::ticks().wrapping_sub(began_ticks);
+        if cx.engine.observe.hot_keys.wants(cx.now) {
+            tally(cx, request, reply_bytes, ticks);
+        }
+        if cx.engine.config.flag(Opt::ClusterSlotStatsEnabled) {
+            note_slot_cost(cx, request, reply_bytes, ticks);
+        }
     }
     // A command that blocks is noted when it runs again.
     if cx.state.origin.is_unobserved || cx.state.blocked.is_some() || request.row.flags.contains(Flags::SKIP_SLOWLOG) {
@@ -71,6 +78,17 @@ fn tally(cx: &mut Cx<'_>, request: &Request<'_>, reply_bytes: usize, ticks: u64)
     let bytes = request.args.multibulk_len() + reply_bytes;
     let is_sampled = cx.dice.below(cx.engine.observe.hot_keys.sample_ratio() as usize) == 0;
     cx.counters.hot_keys.lock().add(request.keys(), (ticks, bytes as u64), is_sampled);
+}
+
+/// Counts a command for the slot of its keys (CLUSTER SLOT-STATS). The calls of a script count as the script's. A command that
+/// waits for a key is counted when its request is served.
+fn note_slot_cost(cx: &Cx<'_>, request: &Request<'_>, reply_bytes: usize, ticks: u64) {
+    let is_another_s = cx.timer.is_nested() || cx.state.origin.is_replaying || cx.state.blocked.is_some();
+    let (Some(cluster), [key, ..]) = (cx.engine.cluster.get(), request.key_places) else { return };
+    if !is_another_s {
+        let (input_bytes, output_bytes) = (request.args.multibulk_len() as u64, reply_bytes as u64);
+        cluster.costs.add(key.hash.slot(), Cost { ticks, input_bytes, output_bytes });
+    }
 }
 
 fn enter(cx: &Cx<'_>, measure: Measure, request: &Request<'_>, amount: u64, entries_max: Opt) {

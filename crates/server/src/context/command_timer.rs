@@ -123,10 +123,11 @@ impl CommandTimer {
 }
 
 /// Returns the ticks from which on a command is slow, 0 for all commands, and the bytes of a request and its reply together
-/// from which on either may be large. During a collection of HOTKEYS, both are 0, so that all commands are examined.
+/// from which on either may be large. During a collection of HOTKEYS, and while the costs of slots are counted, both are 0, so
+/// that all commands are examined.
 #[inline]
 fn bounds(engine: &Engine) -> (u64, usize) {
-    if engine.observe.hot_keys.is_collecting() {
+    if engine.observe.hot_keys.is_collecting() || engine.config.flag(Opt::ClusterSlotStatsEnabled) {
         return (0, 0);
     }
     (engine.config.slow_ticks(), engine.config.large_bytes())

@@ -75,6 +75,13 @@ ClusterFailover "cluster|failover" of Cluster, Cluster, arity -2, since "3.0.0"
     complexity "O(1)"
     grammar "[options=<FORCE|TAKEOVER>]";
 
+ClusterFlushSlot "cluster|flushslot" of Cluster, Cluster, arity -3, since "9.0.0"
+    [WRITE ADMIN NO_ASYNC_LOADING] [KEYSPACE]
+    reach All
+    summary "Removes all keys of a slot."
+    complexity "O(N) where N is the number of keys in the slot"
+    grammar "slot:integer [flush-type=<ASYNC|SYNC>]";
+
 ClusterFlushSlots "cluster|flushslots" of Cluster, Cluster, arity 2, since "3.0.0"
     [ADMIN STALE NO_ASYNC_LOADING] []
     reach All
@@ -206,6 +213,15 @@ ClusterSlaves "cluster|slaves" of Cluster, Cluster, arity 3, since "3.0.0"
     summary "Lists the replicas of a node."
     complexity "O(1)"
     grammar "node-id";
+
+ClusterSlotStats "cluster|slot-stats" of Cluster, Cluster, arity -4, since "8.0.0"
+    [LOADING STALE] []
+    reach Each
+    tips "nondeterministic_output" "request_policy:all_shards"
+    summary "Tells the keys, the time and the bytes of this node's slots."
+    complexity "O(N) where N is the number of slots, O(N*log(N)) with ORDERBY"
+    grammar "filter=<slotsrange=<SLOTSRANGE start-slot:integer end-slot:integer>|orderby=<ORDERBY metric:string \
+        [LIMIT limit:integer] [order=<ASC|DESC>]>>";
 
 ClusterSlots "cluster|slots" of Cluster, Cluster, arity 2, since "3.0.0"
     [LOADING STALE] []

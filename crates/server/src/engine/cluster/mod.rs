@@ -13,6 +13,7 @@
 //! | `link_gauges` | The queues of the links of the bus. |
 //! | `options` | The options of the state machine. |
 //! | `outbox` | The messages of clients that other nodes have to be sent. |
+//! | `slot_costs` | The time and the bytes of the requests for each slot. |
 //! | `slot_marks` | The service of each slot, as a byte. |
 //! | `view_change` | A new view is shown, and clients are told of slots that have left. |
 
@@ -21,6 +22,7 @@ pub(crate) mod judgement;
 pub mod link_gauges;
 pub mod options;
 pub mod outbox;
+pub mod slot_costs;
 pub(crate) mod slot_marks;
 pub mod view_change;
 
@@ -34,9 +36,10 @@ use sleeve_cluster::{SLOTS, Slot};
 
 use crate::config::{Config, Opt};
 use judgement::WhenDown;
-pub use judgement::keeps_channels;
+pub use judgement::{is_of_shard, keeps_channels};
 use link_gauges::LinkGauges;
 use outbox::Outbox;
+use slot_costs::SlotCosts;
 use slot_marks::SlotMarks;
 
 /// A function that wakes the thread of the bus.
@@ -48,6 +51,8 @@ pub struct Cluster {
     pub state: Mutex<ClusterState>,
     /// The service of each slot.
     pub marks: SlotMarks,
+    /// The costs of the requests for each slot.
+    pub costs: SlotCosts,
     /// The messages of clients for other nodes.
     pub outbox: Outbox,
     /// The queues of the links of the bus.
@@ -78,6 +83,7 @@ impl Cluster {
         Self {
             state: Mutex::new(state),
             marks: SlotMarks::default(),
+            costs: SlotCosts::default(),
             outbox: Outbox::default(),
             gauges: LinkGauges::default(),
             view: RwLock::new(Arc::new(nothing)),
@@ -105,6 +111,7 @@ impl Cluster {
         }
         *shown = Arc::new(view);
         self.marks.follow(&shown);
+        self.costs.retain(|slot| is_of_shard(&shown, slot));
         Some(Arc::clone(&shown))
     }
 

@@ -8,10 +8,12 @@
 //! | `change` | The subcommands that change the cluster. |
 //! | `keys` | The subcommands about keys and slots. |
 //! | `show` | The subcommands that describe the cluster. |
+//! | `slot_stats` | CLUSTER SLOT-STATS. |
 
 pub mod change;
 pub mod keys;
 pub mod show;
+pub mod slot_stats;
 
 use std::sync::atomic::Ordering;
 
