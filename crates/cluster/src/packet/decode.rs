@@ -213,7 +213,7 @@ fn extension(fields: &mut Fields<'_>) -> Result<Extension, Malformed> {
             Extension::Forgotten { node, ttl_s }
         }
         extension::SHARD => Extension::Shard(id("shard")?),
-        extension::CLIENT_IPV4 if length == SECRET_BYTES => Extension::Unknown(kind),
+        extension::CLIENT_IPV4 if length >= SECRET_BYTES => Extension::Unknown(kind),
         extension::CLIENT_IPV4 => Extension::ClientIpv4(text(content, "IPv4 address for clients")?),
         extension::CLIENT_IPV6 => Extension::ClientIpv6(text(content, "IPv6 address for clients")?),
         extension::CLIENT_PORT | extension::CLIENT_TLS_PORT if length != PORT_BYTES => return Err(wrong),

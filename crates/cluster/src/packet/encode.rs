@@ -169,7 +169,12 @@ fn push_extension(out: &mut Vec<u8>, of: &Extension) {
         Extension::ClientIpv6(ip) => push_text(out, extension::CLIENT_IPV6, ip),
         Extension::ClientPort(port) => push_port(out, extension::CLIENT_PORT, *port),
         Extension::ClientTlsPort(port) => push_port(out, extension::CLIENT_TLS_PORT, *port),
-        Extension::Unknown(kind) => push_extension_start(out, *kind, 0),
+        Extension::Unknown(kind) => {
+            // Its content is not kept. That of type 4 keeps the length by which it is not an address.
+            let room = if *kind == extension::CLIENT_IPV4 { layout::SECRET_BYTES } else { 0 };
+            push_extension_start(out, *kind, room);
+            out.resize(out.len() + room, 0);
+        }
     }
 }
 

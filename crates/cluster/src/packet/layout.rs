@@ -63,7 +63,7 @@ pub(super) mod extension {
 /// The bytes of a port in an extension: the number, and 6 bytes that are 0.
 pub(super) const PORT_BYTES: usize = 8;
 
-/// The bytes of the secret in the extension of type 4 of Redis 8: more than any IPv4 address has.
+/// The bytes of the secret in the extension of type 4 of Redis 8: more than any IPv4 address has. A longer one is no address.
 pub(super) const SECRET_BYTES: usize = 40;
 
 /// The bits of the first message flag.

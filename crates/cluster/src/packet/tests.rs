@@ -83,6 +83,8 @@ fn captured_packets_are_read_and_written_back_byte_for_byte() {
             };
             if is_known {
                 assert!(packet.encode() == frame, "{server}: {packet:?}");
+            } else {
+                assert_eq!(decode(&packet.encode()).as_ref(), Ok(&packet), "{server}");
             }
         }
     }
@@ -265,6 +267,8 @@ fn a_secret_of_redis_8_is_not_taken_for_an_address() {
     put(&mut bytes, FULL_BYTES + 4, &[0, 4]);
     let Ok(Packet::Full { body: Body::Heartbeat(heartbeat), .. }) = decode(&bytes) else { panic!("a heartbeat") };
     assert_eq!(heartbeat.extensions, [Extension::Unknown(4)]);
+    let packet = decode(&bytes).expect("a heartbeat");
+    assert_eq!(decode(&packet.encode()), Ok(packet));
 }
 
 #[test]
