@@ -344,6 +344,7 @@ fn loaded_keys_take_their_slots_along() {
 #[test]
 fn failure_reports_are_counted() {
     let (mut state, mut host) = (cluster(), TestHost::default());
+    state.assign_slot(300, Some(id(4)));
     state.nodes.get_mut(&id(2)).expect("node 2").reports.insert(id(4), NOW.ms);
     let mut count = |name: &[u8]| run(&mut state, &mut host, |operation| count_failure_reports(operation, name));
     assert_eq!(count(&name(2)), Ok(1));

@@ -3,6 +3,9 @@
 use crate::node::NodeFlags;
 use crate::simulation::World;
 use crate::simulation::server::TIMEOUT_MS;
+use crate::slots::Slot;
+use crate::state::failover::failure;
+use crate::state::members;
 
 #[test]
 fn a_dead_node_is_declared_failed_by_a_majority() {
@@ -108,11 +111,11 @@ fn reports_of_a_large_cluster_live_until_a_majority_has_spoken() {
     let mut chance = world.chance.clone();
     world.command(0, |state, now, host| {
         for number in 0..198_u16 {
-            let id = crate::state::members::random_id(host);
+            let id = members::random_id(host);
             let mut node = crate::Node::new(id, NodeFlags::PRIMARY, now.ms);
             node.contact.pong_ms = now.ms + 100_000;
             node.slots.insert(number);
-            crate::state::members::add(state, node);
+            members::add(state, node);
         }
         if let Some(node) = state.nodes.get_mut(&dead) {
             node.flags.set(NodeFlags::PFAIL, true);
@@ -123,8 +126,29 @@ fn reports_of_a_large_cluster_live_until_a_majority_has_spoken() {
         let at = world.now + number as u64 * 40;
         let now = crate::Time { ms: at, unix_ms: at };
         let state = world.servers[0].state.as_mut().expect("up");
-        crate::state::failover::failure::report(state, dead, *reporter, true, now);
+        failure::report(state, dead, *reporter, true, now);
     }
     assert!(world.state(0).node(dead).is_some_and(|node| node.has_failed()));
     chance.next();
+}
+
+#[test]
+fn a_report_of_a_replaced_primary_counts_no_more() {
+    let mut world = World::cluster(3, 3, 31);
+    let (silent, replaced, successor) = (world.id(0), world.id(1), world.id(4));
+    let report = |world: &mut World, reporter| {
+        world.command(2, |state, now, _| failure::report(state, silent, reporter, true, now));
+    };
+    let count = |world: &mut World| world.command(2, |state, now, _| failure::reports(state, silent, now));
+    report(&mut world, replaced);
+    assert_eq!(count(&mut world), Some(1));
+    world.command(2, |state, _, _| {
+        let slots: Vec<Slot> = state.node(replaced).expect("known").slots.iter().collect();
+        members::make_primary(state, successor);
+        slots.into_iter().for_each(|slot| state.assign_slot(slot, Some(successor)));
+        members::make_replica(state, replaced, Some(successor));
+    });
+    assert_eq!(count(&mut world), Some(0));
+    report(&mut world, successor);
+    assert_eq!(count(&mut world), Some(1), "a shard has one voice");
 }

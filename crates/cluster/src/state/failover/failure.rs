@@ -151,11 +151,15 @@ pub(crate) fn report(state: &mut ClusterState, id: NodeId, reporter: NodeId, is_
     }
 }
 
-/// Returns the number of valid reports that a node is silent, without this node's own opinion. Drops those that are too old.
+/// Returns the number of valid reports that a node is silent, without this node's own opinion. Drops those that are too old,
+/// and those of primaries that have been replaced since: with their successors' reports they would be two voices of one shard.
 pub(crate) fn reports(state: &mut ClusterState, id: NodeId, now: Time) -> usize {
     let life = state.options.node_timeout_ms * REPORT_TIMEOUTS + state.voters() as u64 * REPORT_MS_PER_VOTER;
+    let Some(node) = state.nodes.get(&id) else { return 0 };
+    let is_replaced = |reporter: &NodeId| !state.nodes.get(reporter).is_some_and(Node::is_voter);
+    let replaced: Vec<NodeId> = node.reports.keys().copied().filter(is_replaced).collect();
     let Some(node) = state.nodes.get_mut(&id) else { return 0 };
-    node.reports.retain(|_, ms| now.ms.saturating_sub(*ms) <= life);
+    node.reports.retain(|reporter, ms| now.ms.saturating_sub(*ms) <= life && !replaced.contains(reporter));
     node.reports.len()
 }
 
