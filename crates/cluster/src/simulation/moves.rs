@@ -4,6 +4,7 @@ use crate::admin::{self, SlotMove};
 use crate::simulation::World;
 use crate::simulation::network::Place;
 use crate::slots::Slot;
+use crate::state::ClusterState;
 
 /// The attempts of a step at a server that is down, before the operator gives the move up.
 const ATTEMPTS_MAX: u32 = 40;
@@ -64,9 +65,35 @@ impl World {
             // The slot is the target's once it owns it, and the operator is content.
             return one.attempts < ATTEMPTS_MAX;
         };
+        if is_done && one.steps >= 2 {
+            self.watch.handed_over.insert(one.slot);
+        }
         one.steps += 1;
         // The keys of the slot move meanwhile.
         one.due_ms += self.chance.below(KEYS_MS);
         is_done && one.steps < 4
+    }
+
+    /// Gives slots that no node claims to a primary, as `redis-cli --cluster fix` does. Only slots that an operator has handed
+    /// over can need that. Returns whether there were any.
+    ///
+    /// A target takes its epoch without a vote. If it is cut off, that epoch can be below the one of the source, of which an
+    /// old claim then takes the slot from the target, after the source has given it away. So it is in Redis.
+    pub fn repair_slots(&mut self) -> bool {
+        let is_claimed = |slot: &Slot| self.states().any(|state| state.slots.owner(*slot) == Some(state.id()));
+        let slots: Vec<Slot> = self.watch.handed_over.iter().copied().filter(|slot| !is_claimed(slot)).collect();
+        let is_voter =
+            |place: &Place| self.servers[*place].state.as_ref().is_some_and(|state| state.myself().is_voter());
+        let Some(place) = (0..self.servers.len()).find(is_voter) else { return false };
+        for slot in &slots {
+            self.command(place, |state: &mut ClusterState, now, host| {
+                let mut operation = admin::Operation { state, now, host };
+                // The node may know no owner already.
+                _ = admin::delete_slots(&mut operation, [Ok((*slot, *slot))]);
+                admin::add_slots(&mut operation, [Ok((*slot, *slot))]).expect("the slot is free");
+                admin::bump_epoch(&mut operation).expect("a primary takes an epoch");
+            });
+        }
+        !slots.is_empty()
     }
 }

@@ -2,7 +2,10 @@
 //!
 //! - A primary votes once in an epoch, and its vote is on its disk before it leaves.
 //! - An elected node has the votes of a majority of all primaries, and no other node is elected in its epoch.
-//! - An election takes back no slot of which a voter knew the newer owner, and replaces no primary that a majority reaches.
+//! - An election takes back no slot of which a voter knew the newer owner.
+//! - No primary is replaced that a majority has been in touch with, if that majority has been in touch with each node that
+//!   declares the primary failed as well. A node that was cut off judges by the reports and the voters of its own side, and by
+//!   packets that were on the way meanwhile. As in Redis the others believe it, and keep the mark for two node timeouts.
 //! - No two nodes own a slot in one epoch. A slot that an operator moves is exempt: its target takes an epoch without a vote.
 //! - A write that a replica has acknowledged survives each election in which that replica takes part.
 
@@ -11,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::action::LinkId;
 use crate::id::NodeId;
 use crate::node::Node;
-use crate::packet::{self, Body, Packet, PacketType};
+use crate::packet::{self, Body, Header, Packet, PacketType};
 use crate::simulation::World;
 use crate::simulation::network::Place;
 use crate::simulation::server::TIMEOUT_MS;
@@ -23,6 +26,13 @@ pub(crate) const SLOT_STEP: usize = 300;
 
 /// A primary that a majority has reached for so many milliseconds is not replaced: any earlier failure is forgiven by then.
 const WORKS_MS: u64 = 8 * TIMEOUT_MS;
+
+/// A node declares no failure of a node if it, and the node, have been in touch with one majority for so many milliseconds: no
+/// report from before lives so long.
+const DECLARES_MS: u64 = 4 * TIMEOUT_MS;
+
+/// A failure is believed for so many milliseconds: the mark is kept for two node timeouts, and an election takes two.
+const DOUBT_MS: u64 = 4 * TIMEOUT_MS;
 
 /// A replica takes part in an election if it has been in touch with the candidate and a majority for so many milliseconds.
 const TAKES_PART_MS: u64 = 4 * TIMEOUT_MS;
@@ -40,8 +50,12 @@ pub(crate) struct Watch {
     in_touch_since: Vec<u64>,
     /// The time since which each server has been a primary that votes.
     votes_since: Vec<u64>,
+    /// When each node was last declared failed by a node that it had been cut off from, or that had been cut off.
+    doubted_ms: BTreeMap<NodeId, u64>,
     /// The slots that an operator has moved.
     pub moved: BTreeSet<Slot>,
+    /// The slots of which a source or a target was told the new owner.
+    pub handed_over: BTreeSet<Slot>,
 }
 
 /// A vote.
@@ -62,14 +76,35 @@ impl World {
     pub fn watch_packet(&mut self, place: Place, link: LinkId, bytes: &[u8]) {
         let code = bytes.get(12..14).map(|code| u16::from_be_bytes([code[0], code[1]]));
         let is_of = |kind: PacketType| code == Some(kind.code());
-        if !is_of(PacketType::Vote) && !is_of(PacketType::VoteRequest) {
+        if ![PacketType::Vote, PacketType::VoteRequest, PacketType::Fail].into_iter().any(is_of) {
             return;
         }
         let Ok(Packet::Full { header, body }) = packet::decode(bytes) else { return };
-        if body == Body::VoteRequest {
-            self.watch.claims.insert((header.sender, header.current_epoch), header.config_epoch);
-            return;
+        match body {
+            Body::VoteRequest => {
+                self.watch.claims.insert((header.sender, header.current_epoch), header.config_epoch);
+            }
+            Body::Fail(node) => self.watch_failure(place, node),
+            _ => self.watch_vote(place, link, &header),
         }
+    }
+
+    /// Notes that a server declares a node failed. Fails if it has no reason to.
+    fn watch_failure(&mut self, place: Place, node: NodeId) {
+        let Some(failed) = self.servers.iter().position(|server| server.last_id == node) else { return };
+        if !self.have_majority(&[failed, place], DECLARES_MS) {
+            self.watch.doubted_ms.insert(node, self.now);
+        }
+        assert!(self.is_doubted(node), "{place} declares {failed} failed, which works\n{}", self.picture());
+    }
+
+    /// Returns whether a failure of a node that may be none has been declared so recently that it may still be believed.
+    fn is_doubted(&self, node: NodeId) -> bool {
+        self.watch.doubted_ms.get(&node).is_some_and(|ms| self.now - ms <= DOUBT_MS)
+    }
+
+    /// Notes a vote that leaves. Fails if it breaks a promise.
+    fn watch_vote(&mut self, place: Place, link: LinkId, header: &Header) {
         let state = self.state(place);
         let candidate = state.links.get(link).and_then(|link| link.node).expect("a vote goes to a node");
         let saved = state.epochs.last_vote;
@@ -143,12 +178,12 @@ impl World {
         self.now - since(place, other).max(since(other, place)).unwrap_or(self.now)
     }
 
-    /// Returns whether the same majority of the primaries has been in touch with a server for so many milliseconds, each of
+    /// Returns whether the same majority of the primaries has been in touch with servers for so many milliseconds, each of
     /// them as a primary. A server that has just become one may know of a failure that others declared before.
-    fn has_majority(&self, place: Place, ms: u64) -> bool {
+    fn have_majority(&self, places: &[Place], ms: u64) -> bool {
         let votes = |other: &Place| self.watch.votes_since.get(*other).is_some_and(|since| self.now - since > ms);
-        let sound = (0..self.servers.len()).filter(votes).filter(|other| self.touch_ms(place, *other) > ms).count();
-        sound * 2 > self.primaries
+        let is_near = |other: &Place| places.iter().all(|place| self.touch_ms(*place, *other) > ms);
+        (0..self.servers.len()).filter(votes).filter(is_near).count() * 2 > self.primaries
     }
 
     /// Fails if a replica that leads without being told to breaks a promise: a primary that works is not replaced, and no write
@@ -157,13 +192,14 @@ impl World {
         let Some(clients) = self.clients.as_ref() else { return };
         let Some((old, _)) = self.servers[winner].follows else { return };
         let leads = |place: Place| self.servers[place].follows.is_none() && self.servers[place].state.is_some();
-        let replaced = self.place(old).filter(|place| leads(*place) && self.has_majority(*place, WORKS_MS));
+        let works = |place: &Place| !self.is_doubted(old) && leads(*place) && self.have_majority(&[*place], WORKS_MS);
+        let replaced = self.place(old).filter(works);
         assert!(replaced.is_none(), "{winner} replaces {replaced:?}, which works\n{}", self.picture());
         let follows = |place: Place| self.servers[place].follows.as_ref().is_some_and(|(primary, _)| *primary == old);
         let is_fellow = |place: &Place| {
             let is_of_shard = self.shard(*place) == self.shard(winner) && (follows(*place) || leads(*place));
             let is_near = self.touch_ms(*place, winner) > TAKES_PART_MS;
-            *place != winner && is_of_shard && is_near && self.has_majority(*place, TAKES_PART_MS)
+            *place != winner && is_of_shard && is_near && self.have_majority(&[*place], TAKES_PART_MS)
         };
         let fellows: Vec<Place> = (0..self.servers.len()).filter(is_fellow).collect();
         let lost = clients.lost_by(winner, &fellows, &self.servers);
