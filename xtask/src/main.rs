@@ -6,13 +6,12 @@
 mod bench;
 mod clients;
 mod counts;
-mod dist;
 mod fuzz;
 mod machine;
 mod miri;
-mod package;
 mod peers;
 mod redis_tests;
+mod release;
 mod soak;
 mod steps;
 mod tools;
@@ -22,6 +21,7 @@ mod walk;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use release::{dist, image, package, sbom};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -72,6 +72,10 @@ enum Chore {
     Dist,
     /// Build a package of Debian with the binary, a unit, man pages and completions, in target/package
     Package(package::Options),
+    /// Build the image of containers without a daemon, and compare its behaviour with that of Redis's programs
+    Image(image::Options),
+    /// Write packaging/sbom.cdx.json, the list of the libraries in the binary
+    Sbom(sbom::Options),
     /// Build the documentation of every crate; a broken link is an error
     Doc,
     /// Install the peers of the tests: redis-server, Valkey and the client libraries
@@ -96,6 +100,8 @@ fn main() -> ExitCode {
         Chore::Counts(options) => counts::run(&options),
         Chore::Dist => dist::run(),
         Chore::Package(options) => package::run_chore(&options),
+        Chore::Image(options) => image::run_chore(&options),
+        Chore::Sbom(options) => sbom::run_chore(&options),
         Chore::Doc => verify::doc(),
         Chore::Peers => peers::set_up().map(|_| ()),
         Chore::RedisTests(options) => redis_tests::run(&options),

@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::dist;
+use crate::release::{dist, sbom};
 use crate::steps::{Count, cargo, is_installed, output_of, run, target_folder};
 
 /// The binary that is packed, and the use of the package.
@@ -35,13 +35,14 @@ const COMPLETIONS: [(&str, &str); 3] = [
 ];
 
 /// Files of the repository, and their places in the package.
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 9] = [
     ("packaging/sleeve.service", "lib/systemd/system/sleeve.service"),
     ("packaging/sleeve.conf", "etc/sleeve/sleeve.conf"),
     ("packaging/sleeve.logrotate", "etc/logrotate.d/sleeve"),
     ("packaging/debian/copyright", "usr/share/doc/sleeve/copyright"),
     ("packaging/debian/lintian-overrides", "usr/share/lintian/overrides/sleeve"),
     ("packaging/grafana/sleeve.json", "usr/share/doc/sleeve/grafana/sleeve.json"),
+    (sbom::FILE, "usr/share/doc/sleeve/sbom.cdx.json"),
     ("README.md", "usr/share/doc/sleeve/README.md"),
     ("CHANGELOG.md", "usr/share/doc/sleeve/changelog"),
 ];
