@@ -65,6 +65,36 @@ fn a_cluster_with_all_addresses_new_heals_by_one_meet_a_node() {
 }
 
 #[test]
+fn a_node_that_is_met_shows_host_names_with_the_slots() {
+    for seed in 0..10 {
+        let mut world = World::new(4, 117 + seed);
+        for place in 1..3 {
+            world.meet(0, place);
+        }
+        world.run(5_000);
+        for (place, slot) in [(0, 0), (1, 100), (2, 200)] {
+            let mut options = world.servers[place].options.clone();
+            options.address.hostname = format!("{place}.example");
+            world.command(place, |state, now, host| {
+                state.set_options(options, now, host);
+                let me = state.id();
+                state.assign_slot(slot, Some(me));
+            });
+        }
+        world.run(5_000);
+        world.meet(2, 3);
+        let mut shown = 0;
+        for _ in 0..500 {
+            world.run(10);
+            let owners: Vec<_> = world.state(3).nodes().filter(|node| !node.slots.is_empty()).collect();
+            assert!(owners.iter().all(|node| !node.address.hostname.is_empty()), "seed {seed}: {owners:?}");
+            shown = owners.len();
+        }
+        assert_eq!(shown, 3);
+    }
+}
+
+#[test]
 fn an_announced_address_is_told_to_all() {
     let mut world = World::cluster(3, 0, 111);
     let mut options = world.servers[1].options.clone();

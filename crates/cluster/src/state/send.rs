@@ -158,7 +158,11 @@ pub(crate) fn heartbeat(state: &mut ClusterState, link: LinkId, kind: HeartbeatK
         }
     }
     let gossip = gossip(state, peer, now, host);
-    let extensions = if reads_extensions(state, peer) { extensions(state, now) } else { Vec::new() };
+    let reads_all = reads_extensions(state, peer);
+    let mut extensions = extensions(state, now);
+    // Each packet tells the slots, and clients are redirected by the host name. Redis 7.0 reads that extension, and sends it
+    // to every node.
+    extensions.retain(|extension| reads_all || matches!(extension, Extension::Hostname(_)));
     let packet = full(state, Body::Heartbeat(Heartbeat { kind, gossip, extensions }));
     send(state, link, &packet);
 }
