@@ -16,8 +16,6 @@ pub(crate) enum Fault {
     CountsOldVotes,
     /// A replica that has less data than another does not let it go first.
     HasNoRank,
-    /// A primary votes for a replica that claims slots which have a newer owner.
-    VotesForOldSlots,
     /// One node that does not reach another declares it failed.
     FailsAlone,
     /// A claim of slots takes them from an owner with a higher epoch.

@@ -1,7 +1,7 @@
 //! Whole clusters in one thread, from one seed: delays, cuts in one direction, clocks that differ, crashes with torn files.
 //!
 //! A test that fails prints the command that runs it again with its seed. `chaos` lives through random faults, and shows by
-//! planted faults that the checks in `watch` would find them.
+//! planted faults that the checks in `watch` would find them. `rare` has schedules for faults that chance seldom finds.
 
 mod addresses;
 mod chaos;
@@ -13,6 +13,7 @@ mod membership;
 mod messages;
 mod moves;
 mod network;
+mod rare;
 mod server;
 mod strangers;
 mod watch;

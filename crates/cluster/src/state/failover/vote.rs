@@ -89,9 +89,6 @@ fn refusal(state: &ClusterState, candidate: NodeId, request: &Header, now: Time)
     if !request.is_forced && is_outdone(state, primary, candidate, request, now) {
         return Some(Refusal::LessData);
     }
-    if planted::has(Fault::VotesForOldSlots) {
-        return None;
-    }
     let is_newer = |owner: NodeId| state.nodes.get(&owner).is_some_and(|node| node.config_epoch > request.config_epoch);
     let is_outdated = |slot| !state.slots.released.contains(slot) && state.slots.owner(slot).is_some_and(is_newer);
     request.slots.iter().any(is_outdated).then_some(Refusal::OldSlots)
