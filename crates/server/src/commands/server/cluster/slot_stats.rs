@@ -22,7 +22,7 @@ const METRICS: [&str; 4] = ["key-count", "cpu-usec", "network-bytes-in", "networ
 type Figures = [u64; METRICS.len()];
 
 /// The order of ORDERBY: the slots with the most, or the least, of one figure.
-struct Order {
+struct Ranking {
     /// The figure, as an index of [`METRICS`].
     metric: usize,
     is_ascending: bool,
@@ -59,10 +59,10 @@ pub fn show(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-fn parse_order(request: Request<'_>, metrics: usize) -> Result<Order, Error> {
+fn parse_order(request: Request<'_>, metrics: usize) -> Result<Ranking, Error> {
     let metric = METRICS[..metrics].iter().position(|name| request.arg(3).eq_ignore_ascii_case(name.as_bytes()));
     let metric = metric.ok_or(Error::fixed("ERR Unrecognized sort metric for ORDERBY."))?;
-    let mut order = Order { metric, is_ascending: false, limit: usize::from(SLOTS) };
+    let mut order = Ranking { metric, is_ascending: false, limit: usize::from(SLOTS) };
     let (mut limits, mut orders, mut at) = (0, 0, 4);
     while at < request.len() {
         let word = request.arg(at).to_ascii_lowercase();
