@@ -5,8 +5,9 @@ use crate::packet::{Body, Packet};
 use crate::simulation::World;
 use crate::simulation::server::TIMEOUT_MS;
 use crate::slots::SLOTS;
-use crate::state::failover::manual;
+use crate::state::failover::{failure, manual, vote};
 use crate::state::manual_failover::FailoverKind;
+use crate::state::send;
 
 #[test]
 fn a_replica_replaces_a_dead_primary() {
@@ -100,6 +101,25 @@ fn primaries_of_two_shards_are_replaced_at_the_same_time() {
         [5, 6].iter().all(|place| world.state(*place).myself().is_voter()) && world.is_healed()
     });
     assert!(ms <= TIMEOUT_MS * 3 / 2 + 4_000, "{ms} ms");
+}
+
+#[test]
+fn no_vote_goes_to_an_outdated_claim_of_slots() {
+    let mut world = World::cluster(3, 3, 64);
+    let (primary, candidate) = (world.id(0), world.id(3));
+    let mut request = send::header(world.state(3));
+    request.current_epoch += 100;
+    let epoch = request.current_epoch;
+    world.command(1, |state, now, host| {
+        failure::fail(state, primary, now);
+        state.epochs.current = epoch;
+        request.config_epoch -= 1;
+        vote::answer(state, candidate, &request, now, host);
+        assert!(state.epochs.last_vote < epoch);
+        request.config_epoch += 1;
+        vote::answer(state, candidate, &request, now, host);
+        assert_eq!(state.epochs.last_vote, epoch);
+    });
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn votes_arrive_after_the_next_election_has_begun(seed: u64) {
     });
 }
 
-/// A primary crashes while one replica has copied what another has not, and the voters do not compare the two, as those of
+/// A primary crashes while one replica has copied more than another, and the voters do not compare the two, as those of
 /// Redis do not.
 fn primary_crashes_before_the_slower_copy(seed: u64) {
     let mut world = World::new(9, seed);

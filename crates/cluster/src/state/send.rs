@@ -18,7 +18,7 @@ const NODES_PER_GOSSIP: usize = 10;
 const GOSSIP_MAX: usize = 4_096;
 
 /// Returns the header that describes this node. The offset is that of the last [`ClusterState::take_offset`].
-fn header(state: &ClusterState) -> Header {
+pub(crate) fn header(state: &ClusterState) -> Header {
     let me = state.myself();
     let source = state.own_primary().and_then(|id| state.node(id)).unwrap_or(me);
     let address = &me.address;
