@@ -21,7 +21,7 @@ mod walk;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use release::{dist, image, manifests, package, sbom};
+use release::{book, dist, image, manifests, package, sbom};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -74,6 +74,8 @@ enum Chore {
     Package(package::Options),
     /// Build the image of containers without a daemon, and compare its behaviour with that of Redis's programs
     Image(image::Options),
+    /// Render docs/ as a site with a search, and follow its links
+    Book,
     /// Check the examples for Compose and Kubernetes against the schemas
     Manifests,
     /// Write packaging/sbom.cdx.json, the list of the libraries in the binary
@@ -103,6 +105,7 @@ fn main() -> ExitCode {
         Chore::Dist => dist::run(),
         Chore::Package(options) => package::run_chore(&options),
         Chore::Image(options) => image::run_chore(&options),
+        Chore::Book => book::run(),
         Chore::Manifests => manifests::run(),
         Chore::Sbom(options) => sbom::run_chore(&options),
         Chore::Doc => verify::doc(),
