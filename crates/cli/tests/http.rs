@@ -70,6 +70,28 @@ fn metrics_and_the_page_are_served_to_permitted_users() {
 }
 
 #[test]
+fn probes_follow_the_role_without_a_password() {
+    let (server, port) = server(&["--requirepass", "secret", "--masterauth", "secret"]);
+    let statuses = || {
+        ["/live", "/ready", "/ready?stale=yes", "/primary", "/replica"].map(|path| {
+            // A load balancer sends no host, or one that is not configured.
+            let [old, named] = ["1.0\r\n", "1.1\r\nHost: pod.example\r\nConnection: close\r\n"]
+                .map(|rest| send(port, format!("GET {path} HTTP/{rest}\r\n").as_bytes()))
+                .map(|answer| answer.split(' ').nth(1).unwrap_or_default().to_owned());
+            assert_eq!(old, named, "{path}");
+            old
+        })
+    };
+    assert_eq!(statuses(), ["200", "200", "200", "200", "503"]);
+    let mut connection = server.connect();
+    connection.command(&["AUTH", "secret"]).expect("it answers");
+    connection.command(&["REPLICAOF", "127.0.0.1", "1"]).expect("it answers");
+    assert_eq!(statuses(), ["200", "503", "200", "503", "503"]);
+    connection.command(&["REPLICAOF", "NO", "ONE"]).expect("it answers");
+    assert_eq!(statuses(), ["200", "200", "200", "200", "503"]);
+}
+
+#[test]
 fn only_names_of_the_server_are_served_and_no_other_site() {
     let (_server, port) = server(&["--http-hosts", "metrics.example cache"]);
     let asked = |head: &str| {

@@ -268,6 +268,8 @@ pub fn serve(
     load_certificate(&engine)?;
     open_listeners(&engine)?;
     let node = join_cluster(&engine)?;
+    // Clients that connect before the data is loaded get the error LOADING, and probes the answer not ready.
+    engine.lifecycle.readiness.set(Hindrance::Loading, true);
     let attendant = attend(&engine).map_err(StartError::Attendant);
     attendant.inspect_err(|error| log::warning(&error.to_string()))?.iter().for_each(|line| log::notice(line));
     process_title::show(&engine.config);
@@ -276,8 +278,6 @@ pub fn serve(
     let pid_file = pid_file::write(&engine.config);
     pid_file.iter().cloned().for_each(panics::take_along);
     role_change::follow_configured(&engine);
-    // Clients that connect before the data is loaded get the error LOADING.
-    engine.lifecycle.readiness.set(Hindrance::Loading, true);
     let server = start_threads(&engine).inspect_err(|error| {
         log::warning(&error.to_string());
         pid_file.iter().for_each(Claim::release);

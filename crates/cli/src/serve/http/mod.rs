@@ -7,6 +7,7 @@
 //! | `/clients` | the clients that take most memory, as JSON (`clients`) |
 //! | `/keys` | a step of a walk that looks for large keys, as JSON (`keys`) |
 //! | `/metrics` | INFO in Prometheus's text format (`metrics`) |
+//! | `/live`, `/ready`, `/primary`, `/replica` | status 200 or 503, for orchestrators and load balancers (`probes`) |
 //!
 //! One thread with a runtime of its own serves all of it, apart from the workers (`connections`), under names that are its
 //! own (`host`). A request is made as a user of the server (`asking`), with HTTP's Basic authentication where there is a
@@ -22,6 +23,7 @@ mod host;
 mod info;
 mod keys;
 mod metrics;
+mod probes;
 mod shown;
 mod status;
 
@@ -47,6 +49,7 @@ use budget::{Budget, Recent};
 use history::History;
 use host::Hosts;
 use metrics::besides::Besides;
+use probes::Probe;
 
 /// The page and its parts: the path, the text and its kind. `uplot` is a library (its licence lies beside it).
 const FILES: [(&str, &str, &str); 5] = [
@@ -153,7 +156,9 @@ impl Site {
     }
 
     fn respond<B>(&self, from: IpAddr, request: &Request<B>) -> Response<Full<Bytes>> {
-        if let Err((status, why)) = self.hosts.check(request) {
+        let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+        let probe = Probe::of(path, query);
+        if let Err((status, why)) = self.hosts.check(request).or_else(|refused| probe.map(drop).ok_or(refused)) {
             return plain(status, format!("{why}\n"));
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
@@ -161,8 +166,12 @@ impl Site {
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             return response;
         }
+        if let Some(probe) = probe {
+            let info = Asking::ourselves(&self.engine).text(&["INFO", "server", "persistence", "replication"]);
+            let (status, text) = probe.answer(&info.unwrap_or_default());
+            return plain(status, text);
+        }
         let authorization = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
-        let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
         let told =
             Asking::begin(&self.engine, from, authorization).and_then(|mut asking| self.tell(&mut asking, path, query));
         match told {
@@ -171,7 +180,10 @@ impl Site {
                 response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
                 response
             }
-            Ok(None) => plain(StatusCode::NOT_FOUND, "there are /, /status, /clients, /keys and /metrics\n"),
+            Ok(None) => plain(
+                StatusCode::NOT_FOUND,
+                "there are /, /status, /clients, /keys, /metrics, and the probes /live, /ready, /primary and /replica\n",
+            ),
             Err(Refusal::Unknown) => {
                 let mut response =
                     plain(StatusCode::UNAUTHORIZED, "a user of the server and the password are needed\n");
