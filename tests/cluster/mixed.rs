@@ -45,16 +45,13 @@ fn redis_7_valkey_and_sleeve_replace_killed_primaries() {
     kill_in_turn(Kind::Valkey);
 }
 
-/// Hands each shard over, moves a slot unless the other kind refuses it, and restarts all nodes.
+/// Hands each shard over, moves a slot, and restarts all nodes.
 fn hand_over(kind: Kind) {
     let mut cluster = start_three(kind, &LONG);
     Load::plan(&cluster).run(&mut cluster, |cluster, load| {
         for round in 0..soak::count(1) {
             (0..3).for_each(|shard| fail_over(cluster, load, shard, None));
-            // A Valkey refuses SETSLOT if its replica does not acknowledge it within 2 seconds.
-            if kind != Kind::Valkey {
-                reshard(cluster, load, round % 3);
-            }
+            reshard(cluster, load, round % 3);
             restart_all(cluster, load);
         }
     });
@@ -66,7 +63,7 @@ fn redis_7_redis_8_and_sleeve_hand_shards_and_slots_over() {
 }
 
 #[test]
-fn redis_7_valkey_and_sleeve_hand_shards_over() {
+fn redis_7_valkey_and_sleeve_hand_shards_and_slots_over() {
     hand_over(Kind::Valkey);
 }
 
@@ -82,11 +79,9 @@ fn go_through(kind: Kind) {
                 for option in [None, None, Some("FORCE"), Some("FORCE"), Some("TAKEOVER"), Some("TAKEOVER")] {
                     fail_over(cluster, load, shard, option);
                 }
-                if kind != Kind::Valkey {
-                    reshard(cluster, load, shard);
-                    fail_over(cluster, load, shard, None);
-                    reshard(cluster, load, shard);
-                }
+                reshard(cluster, load, shard);
+                fail_over(cluster, load, shard, None);
+                reshard(cluster, load, shard);
             }
             restart_all(cluster, load);
         });

@@ -17,7 +17,7 @@ pub use refusal::Refusal;
 pub use roles::{
     bump_epoch, count_failure_reports, failover, forget, meet, replicate, reset, save_config, set_config_epoch,
 };
-pub use slots::{SlotMove, add_slots, adopt_keys, delete_slots, flush_slots, set_slot, slot_of};
+pub use slots::{SlotMove, add_slots, adopt_keys, copy_set_slot, delete_slots, flush_slots, set_slot, slot_of};
 
 use crate::host::{Host, Time};
 use crate::id::NodeId;

@@ -204,6 +204,44 @@ pub fn set_slot(operation: &mut Operation<'_>, slot: &[u8], to: Option<SlotMove<
     Ok(())
 }
 
+/// Takes over a CLUSTER SETSLOT of this replica's primary. Valkey sends it to its replicas before it executes it, so that the one
+/// that takes over knows which slots are on the move, and which the primary has just been given. A node that is not known here
+/// changes nothing: the primary's next packets tell the owner.
+///
+/// # Errors
+/// The slot is none.
+pub fn copy_set_slot(operation: &mut Operation<'_>, slot: &[u8], to: SlotMove<'_>) -> Result<(), Refusal> {
+    let state = &mut *operation.state;
+    let slot = slot_of(slot)?;
+    if !state.myself().is_replica() {
+        return Ok(());
+    }
+    let known = |state: &ClusterState, name: &[u8]| {
+        find_member(state, name).filter(|node| !node.is_replica()).map(|node| node.id)
+    };
+    match to {
+        SlotMove::Migrating(name) => {
+            let node = known(state, name);
+            node.map(|node| state.slots.migrating.insert(slot, node));
+        }
+        SlotMove::Importing(name) => {
+            let node = known(state, name);
+            node.map(|node| state.slots.importing.insert(slot, node));
+        }
+        SlotMove::Node(_) | SlotMove::Stable => {
+            state.slots.migrating.remove(&slot);
+            state.slots.importing.remove(&slot);
+        }
+    }
+    if let SlotMove::Node(name) = to
+        && let Some(owner) = known(state, name)
+    {
+        state.assign_slot(slot, Some(owner));
+    }
+    state.config_changed(Save::Synced);
+    Ok(())
+}
+
 /// CLUSTER SETSLOT NODE: gives a slot to a node. A node that gets the slot that it imports takes a new epoch, so that the others
 /// believe it. A node that gives its last slot away follows the new owner, if replicas may move by themselves.
 fn give(operation: &mut Operation<'_>, slot: Slot, name: &[u8]) -> Result<(), Refusal> {

@@ -1,5 +1,6 @@
 //! Slots change their owners.
 
+use crate::admin::{self, Operation, SlotMove};
 use crate::simulation::World;
 use crate::slots::Slot;
 use crate::state::cluster_state::Save;
@@ -75,6 +76,34 @@ fn a_move_survives_a_failover_of_its_target() {
     world.crash(1);
     world.run_until("the replica leads", 20_000, |world| world.state(4).myself().is_voter() && world.is_healed());
     assert_eq!(world.state(0).slots.migrating.get(&7), Some(&world.id(4)), "the target is the new primary");
+}
+
+/// Has a replica take over a CLUSTER SETSLOT of slot 7 from its primary's stream, as that of a Valkey.
+fn copy_set_slot(world: &mut World, replica: usize, to: SlotMove<'_>) {
+    let copied = world.command(replica, |state, now, host| {
+        admin::copy_set_slot(&mut Operation { state, now, host }, b"7", to).is_ok()
+    });
+    assert_eq!(copied, Some(true));
+}
+
+#[test]
+fn a_replica_that_copies_its_primarys_moves_goes_on_with_them() {
+    let mut world = World::cluster(3, 3, 86);
+    open_move(&mut world, 7, 0, 1);
+    let [source, target] = [0, 1].map(|place| world.id(place).to_string());
+    copy_set_slot(&mut world, 3, SlotMove::Migrating(target.as_bytes()));
+    copy_set_slot(&mut world, 4, SlotMove::Importing(source.as_bytes()));
+    world.crash(0);
+    world.run_until("the replica leads", 20_000, |world| world.state(3).myself().is_voter() && world.is_healed());
+    assert_eq!(world.state(3).slots.migrating.get(&7), Some(&world.id(1)));
+    assert_eq!(world.state(4).slots.importing.get(&7), Some(&world.id(3)), "the source is the new primary");
+    // The target dies before it has told any other node that it owns the slot.
+    copy_set_slot(&mut world, 4, SlotMove::Node(target.as_bytes()));
+    set_slot_node(&mut world, 3, 7, 1);
+    world.crash(1);
+    world.run_until("the target's replica leads", 20_000, |world| world.state(4).myself().is_voter());
+    world.run_until("the cluster works", 20_000, World::is_healed);
+    assert_eq!(world.state(2).slots.owner(7), Some(world.id(4)));
 }
 
 #[test]

@@ -12,6 +12,7 @@ use super::{enabled, too_many};
 use crate::context::Cx;
 use crate::engine::cluster::host::{ServerHost, time};
 use crate::engine::cluster::view_change;
+use crate::engine::readiness::Hindrance;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
 
@@ -92,15 +93,37 @@ pub fn flush_slots(cx: &mut Cx<'_>) -> Outcome {
 
 /// CLUSTER SETSLOT slot IMPORTING node-id | MIGRATING node-id | NODE node-id | STABLE
 pub fn set_slot(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    let node = if request.len() == 5 { request.arg(4) } else { b"" };
-    let to = match (request.arg(3).to_ascii_lowercase().as_slice(), request.len()) {
-        (b"migrating", 5) => Some(SlotMove::Migrating(node)),
-        (b"importing", 5) => Some(SlotMove::Importing(node)),
-        (b"node", 5) => Some(SlotMove::Node(node)),
-        (b"stable", 4) => Some(SlotMove::Stable),
-        _ => None,
-    };
+    if cx.state.origin.is_replaying {
+        return copy_set_slot(cx, request);
+    }
+    let to = if request.len() > 5 { None } else { slot_move(request) };
     operate_ok(cx, |operation| admin::set_slot(operation, request.arg(2), to))
+}
+
+/// Returns the move that CLUSTER SETSLOT names. None if the words are others.
+fn slot_move<'a>(request: Request<'a>) -> Option<SlotMove<'a>> {
+    let node = request.args.get(4);
+    match (request.arg(3).to_ascii_lowercase().as_slice(), node) {
+        (b"migrating", Some(node)) => Some(SlotMove::Migrating(node)),
+        (b"importing", Some(node)) => Some(SlotMove::Importing(node)),
+        (b"node", Some(node)) => Some(SlotMove::Node(node)),
+        (b"stable", None) => Some(SlotMove::Stable),
+        _ => None,
+    }
+}
+
+/// CLUSTER SETSLOT in the stream of the primary, a Valkey. It may have a timeout behind it. A server that is no node of a cluster
+/// has no use for it, and neither has an AOF that is loaded: nodes.conf has the slots as they were last.
+fn copy_set_slot(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    let is_loading = cx.engine.lifecycle.readiness.has(Hindrance::Loading);
+    if let Some(to) = slot_move(request)
+        && !is_loading
+        && cx.engine.cluster.get().is_some()
+    {
+        operate(cx, |operation| admin::copy_set_slot(operation, request.arg(2), to))?;
+    }
+    cx.reply().ok();
+    Ok(())
 }
 
 /// CLUSTER REPLICATE node-id
