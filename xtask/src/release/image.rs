@@ -53,19 +53,6 @@ pub fn run_chore(options: &Options) -> Result<(), String> {
     if count.failed > 0 { Err(format!("{} forms failed", count.failed)) } else { Ok(()) }
 }
 
-/// Builds the image with a binary that is already built, and tries it.
-///
-/// # Errors
-/// As [`run_chore`].
-pub fn check(binary: &Path) -> Result<Count, String> {
-    sbom::check()?;
-    if !rustix::process::geteuid().is_root() || !is_installed("dpkg-deb") {
-        println!("skipped: the image is built and tried as root, on Debian");
-        return Ok(Count { skipped: 1, ..Count::default() });
-    }
-    build_and_try(binary, "")
-}
-
 fn build_and_try(binary: &Path, only: &str) -> Result<Count, String> {
     let missing: Vec<&str> =
         PROGRAMS.iter().filter(|(program, _)| !is_installed(program)).map(|(_, package)| *package).collect();
