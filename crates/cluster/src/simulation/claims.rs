@@ -78,7 +78,7 @@ fn a_move_survives_a_failover_of_its_target() {
     assert_eq!(world.state(0).slots.migrating.get(&7), Some(&world.id(4)), "the target is the new primary");
 }
 
-/// Has a replica take over a CLUSTER SETSLOT of slot 7 from its primary's stream, as that of a Valkey.
+/// Makes a replica take over a CLUSTER SETSLOT of slot 7 from its primary's stream, as that of a Valkey.
 fn copy_set_slot(world: &mut World, replica: usize, to: SlotMove<'_>) {
     let copied = world.command(replica, |state, now, host| {
         admin::copy_set_slot(&mut Operation { state, now, host }, b"7", to).is_ok()
