@@ -12,7 +12,7 @@ use super::info::Info;
 pub enum Probe {
     /// `/live`: the process answers.
     Live,
-    /// `/ready`: clients can be sent here. `stale=yes` in the query makes a replica whose link is down ready too.
+    /// `/ready`: clients can be sent here. With `stale=yes` in the query, a replica is ready too while its link is down.
     Ready { stale: bool },
     /// `/primary`: writes can be sent here.
     Primary,
