@@ -36,8 +36,10 @@ fn asked_to_save(name: &str, script: &[&str]) -> (Served, Peer, PathBuf) {
 
 /// Removes `folder`. The thread of an abandoned snapshot may still create its file there, which makes one attempt fail.
 fn remove(folder: &Path) {
+    let deadline = Instant::now() + Duration::from_secs(60);
     while folder.exists() {
-        _ = std::fs::remove_dir_all(folder);
+        let outcome = std::fs::remove_dir_all(folder);
+        assert!(Instant::now() < deadline, "{}: {outcome:?}", folder.display());
     }
 }
 

@@ -5,25 +5,10 @@ use std::collections::BTreeSet;
 
 use sleeve_store::{Registers, Run, Sketch, SketchRef, add_dense, cache_count, count_registers};
 
+use crate::random::Random;
+
 const ROUNDS: u64 = if cfg!(miri) { 2 } else { 60 };
 const SPARSE_MAX: usize = 3000;
-
-/// A small generator (SplitMix64): good enough to choose operations, and the same everywhere.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
-    }
-}
 
 fn registers(sketch: SketchRef<'_>) -> Box<Registers> {
     let mut registers = Box::new([0; size_of::<Registers>()]);

@@ -4,27 +4,18 @@
 
 use sleeve_store::{Collection, Digits, End, HashKey, List, ListLimit, ValueRef};
 
+use crate::random::Random;
+
 const ROUNDS: u64 = if cfg!(miri) { 1 } else { 60 };
 const STEPS: usize = if cfg!(miri) { 30 } else { 400 };
 
-/// A small generator (SplitMix64): good enough to choose operations, and the same everywhere.
-struct Random(u64);
-
 impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) % limit as u64) as usize
-    }
-
     fn end(&mut self) -> End {
         if self.below(2) == 0 { End::Front } else { End::Back }
     }
 
     /// Returns one of few different values, so that they are found again, and now and then a long one.
-    fn value(&mut self) -> Vec<u8> {
+    fn element(&mut self) -> Vec<u8> {
         match self.below(12) {
             0..=4 => self.below(6).to_string().into_bytes(),
             5..=9 => format!("element:{:06}", self.below(5)).into_bytes(),
@@ -74,7 +65,7 @@ fn remove(twin: &mut Vec<Vec<u8>>, end: End, value: &[u8], count: usize) -> usiz
 
 fn push(random: &mut Random, list: &mut List, twin: &mut Vec<Vec<u8>>, limit: ListLimit) {
     let (end, count) = (random.end(), 1 + random.below(3));
-    let values: Vec<_> = (0..count).map(|_| random.value()).collect();
+    let values: Vec<_> = (0..count).map(|_| random.element()).collect();
     list.prepare(values.iter().map(Vec::len).sum(), count, limit);
     for value in values {
         list.push(end, value.as_slice(), limit);
@@ -83,7 +74,7 @@ fn push(random: &mut Random, list: &mut List, twin: &mut Vec<Vec<u8>>, limit: Li
 }
 
 fn step(random: &mut Random, list: &mut List, twin: &mut Vec<Vec<u8>>, limit: ListLimit) {
-    let (value, end, place) = (random.value(), random.end(), random.below(twin.len() + 1));
+    let (value, end, place) = (random.element(), random.end(), random.below(twin.len() + 1));
     match random.below(15) {
         0..=6 => push(random, list, twin, limit),
         7..=8 => {

@@ -6,27 +6,14 @@
 
 use sleeve_store::{BothWays, Digits, Forwards, Pack, Packed, ValueRef, Ways, packed_size};
 
+use crate::random::Random;
+
 const ROUNDS: usize = if cfg!(miri) { 4 } else { 300 };
 const STEPS: usize = if cfg!(miri) { 40 } else { 300 };
 
-/// A small generator (SplitMix64): good enough to choose operations, and the same everywhere.
-struct Random(u64);
-
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
-    }
-
     /// Returns an integer of any width, a text that nearly is one, or bytes with a length near a step of the encoding.
-    fn value(&mut self) -> Vec<u8> {
+    fn packed(&mut self) -> Vec<u8> {
         match self.below(8) {
             0..=2 => {
                 let number = self.next() as i64 >> self.below(64);
@@ -67,7 +54,7 @@ fn same_backwards(pack: &Pack, twin: &[Vec<u8>]) {
 }
 
 fn step<W: Ways>(random: &mut Random, pack: &mut Pack<W>, twin: &mut Vec<Vec<u8>>) {
-    let value = random.value();
+    let value = random.packed();
     let place = random.below(twin.len() + 1);
     let offset = pack.as_packed().offset_of(place).unwrap_or(pack.as_packed().bytes_len());
     match random.below(11) {
@@ -172,7 +159,7 @@ fn elements_are_found_where_they_are() {
     for seed in 0..ROUNDS as u64 {
         println!("seed {seed}");
         let mut random = Random(seed);
-        let twin: Vec<Vec<u8>> = (0..30).map(|_| random.value()).collect();
+        let twin: Vec<Vec<u8>> = (0..30).map(|_| random.packed()).collect();
         find_all::<BothWays>(&twin);
         find_all::<Forwards>(&twin);
         let pack: Pack = twin.iter().map(Vec::as_slice).collect();
@@ -207,7 +194,7 @@ fn foreign_bytes_are_read_whole_or_refused() {
     let mut random = Random(7);
     for _ in 0..ROUNDS * 40 {
         let pack: Pack =
-            (0..random.below(6)).map(|_| random.value()).collect::<Vec<_>>().iter().map(Vec::as_slice).collect();
+            (0..random.below(6)).map(|_| random.packed()).collect::<Vec<_>>().iter().map(Vec::as_slice).collect();
         let mut bytes = pack.as_packed().to_redis();
         for _ in 0..=random.below(3) {
             match random.below(4) {

@@ -9,6 +9,7 @@ mod list;
 mod listpack;
 mod map;
 mod model;
+mod random;
 mod rdb_files;
 mod set;
 mod slots;

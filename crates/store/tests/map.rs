@@ -10,27 +10,14 @@ use sleeve_store::{
     Value, ValueRef,
 };
 
+use crate::random::Random;
+
 const ROUNDS: u64 = if cfg!(miri) { 1 } else { 80 };
 const STEPS: usize = if cfg!(miri) { 30 } else { 500 };
 
 type Twin = BTreeMap<Vec<u8>, (Vec<u8>, Option<i64>)>;
 
-/// A small generator (SplitMix64): good enough to choose operations, and the same everywhere.
-struct Random(u64);
-
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
-    }
-
     fn field(&mut self, spread: usize) -> Vec<u8> {
         let number = self.below(spread);
         if number.is_multiple_of(3) { number.to_string() } else { format!("field:{number:05}") }.into_bytes()

@@ -6,25 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sleeve_store::{Collection, Digits, Encoding, HashKey, IntegerSet, Set, SetLimits, SetRef, ValueRef};
 
+use crate::random::Random;
+
 const ROUNDS: u64 = if cfg!(miri) { 3 } else { 200 };
 const STEPS: usize = if cfg!(miri) { 60 } else { 800 };
 
-/// A small generator (SplitMix64): good enough to choose operations, and the same everywhere.
-struct Random(u64);
-
 impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
-    }
-
     /// Returns an integer of one of the widths, or a text that is long once in a while.
     fn member(&mut self, kinds: usize) -> Vec<u8> {
         match self.below(kinds) {

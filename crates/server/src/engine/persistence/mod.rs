@@ -61,9 +61,9 @@ pub struct Persistence {
     pub snapshots: Snapshots,
     /// The loading of the data.
     pub loading: Loading,
-    /// The end of the server, while replicas are waited for.
-    pub waiting: ShutdownWait,
     /// The wait for replicas before the end of the server.
+    pub waiting: ShutdownWait,
+    /// The disk with the AOF and the snapshots.
     pub(crate) disk: Arc<dyn Disk>,
     /// An AOF is being replayed. The AOF itself records the removal of expired keys.
     pub(crate) is_replaying: AtomicBool,
