@@ -12,7 +12,7 @@ case "${1##*/}" in
         if [ "$(id -u)" = 0 ] && setpriv --reuid=sleeve --regid=sleeve --clear-groups -- true 2>/dev/null; then
             # A volume that another user made is given to the server's user. A file that cannot be given, such as a
             # configuration that is mounted read-only, stays as it is. Files outside of the working directory are root's.
-            find . -xdev \! -user sleeve -exec chown sleeve:sleeve {} + 2>/dev/null || true
+            find . \! -user sleeve -exec chown -h sleeve:sleeve {} + 2>/dev/null || true
             exec setpriv --reuid=sleeve --regid=sleeve --clear-groups -- "$0" "$@"
         fi
         # Data are nobody else's, unless the one who starts the container has chosen a mask.
