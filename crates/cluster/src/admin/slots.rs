@@ -216,29 +216,31 @@ pub fn copy_set_slot(operation: &mut Operation<'_>, slot: &[u8], to: SlotMove<'_
     if !state.myself().is_replica() {
         return Ok(());
     }
-    let known = |state: &ClusterState, name: &[u8]| {
-        find_member(state, name).filter(|node| !node.is_replica()).map(|node| node.id)
-    };
+    let known = |name: &[u8]| find_member(state, name).filter(|node| !node.is_replica()).map(|node| node.id);
     match to {
         SlotMove::Migrating(name) => {
-            let node = known(state, name);
-            node.map(|node| state.slots.migrating.insert(slot, node));
+            let Some(node) = known(name) else { return Ok(()) };
+            state.slots.migrating.insert(slot, node);
         }
         SlotMove::Importing(name) => {
-            let node = known(state, name);
-            node.map(|node| state.slots.importing.insert(slot, node));
+            let Some(node) = known(name) else { return Ok(()) };
+            state.slots.importing.insert(slot, node);
         }
-        SlotMove::Node(_) | SlotMove::Stable => {
+        SlotMove::Stable => {
             state.slots.migrating.remove(&slot);
             state.slots.importing.remove(&slot);
         }
+        SlotMove::Node(name) => {
+            let owner = known(name);
+            state.slots.migrating.remove(&slot);
+            state.slots.importing.remove(&slot);
+            if owner.is_some() {
+                state.assign_slot(slot, owner);
+            }
+        }
     }
-    if let SlotMove::Node(name) = to
-        && let Some(owner) = known(state, name)
-    {
-        state.assign_slot(slot, Some(owner));
-    }
-    state.config_changed(Save::Synced);
+    let save = if matches!(to, SlotMove::Node(_)) { Save::Synced } else { Save::Lazy };
+    state.config_changed(save);
     Ok(())
 }
 

@@ -96,18 +96,20 @@ pub fn set_slot(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     if cx.state.origin.is_replaying {
         return copy_set_slot(cx, request);
     }
-    let to = if request.len() > 5 { None } else { slot_move(request) };
+    // A client that sends a timeout behind the words is told that this server has none.
+    let words = |to: &SlotMove<'_>| if matches!(to, SlotMove::Stable) { 4 } else { 5 };
+    let to = slot_move(request).filter(|to| request.len() == words(to));
     operate_ok(cx, |operation| admin::set_slot(operation, request.arg(2), to))
 }
 
-/// Returns the move that CLUSTER SETSLOT names. None if the words are others.
+/// Returns the move that CLUSTER SETSLOT names, with any words behind it. None if the words are others.
 fn slot_move<'a>(request: Request<'a>) -> Option<SlotMove<'a>> {
     let node = request.args.get(4);
     match (request.arg(3).to_ascii_lowercase().as_slice(), node) {
         (b"migrating", Some(node)) => Some(SlotMove::Migrating(node)),
         (b"importing", Some(node)) => Some(SlotMove::Importing(node)),
         (b"node", Some(node)) => Some(SlotMove::Node(node)),
-        (b"stable", None) => Some(SlotMove::Stable),
+        (b"stable", _) => Some(SlotMove::Stable),
         _ => None,
     }
 }

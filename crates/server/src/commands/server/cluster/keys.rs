@@ -3,7 +3,7 @@
 //! A node with several databases answers for the selected one. FLUSHSLOT removes the keys of all databases, as in Valkey.
 
 use sleeve_cluster::{SLOTS, Slot, admin};
-use sleeve_store::{Garbage, keys_in_slot, walk_slot};
+use sleeve_store::{Garbage, SlotPosition, keys_in_slot, walk_slot};
 use sleeve_wire::{number, slot};
 
 use super::{enabled, too_many};
@@ -13,6 +13,9 @@ use crate::context::key_change::Cause;
 use crate::context::notifications::EventClass;
 use crate::request::Request;
 use crate::request::error::{Error, Outcome};
+
+/// The number of keys that FLUSHSLOT removes in one step.
+const FLUSHED_AT_ONCE: usize = 256;
 
 /// CLUSTER KEYSLOT key
 pub fn key_slot(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
@@ -64,8 +67,8 @@ pub fn get_keys_in_slot(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     Ok(())
 }
 
-/// CLUSTER FLUSHSLOT slot \[ASYNC | SYNC\]. Each key is recorded as DEL, which every replica knows; Valkey sends its replicas
-/// the request.
+/// CLUSTER FLUSHSLOT slot \[ASYNC | SYNC\]. The removal is recorded as DEL or UNLINK of the keys, which every replica knows;
+/// Valkey sends its replicas the request.
 pub fn flush_slot(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     enabled(cx.engine)?;
     let slot = parse_slot(request.arg(2))?;
@@ -76,36 +79,47 @@ pub fn flush_slot(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Some(mode) if mode.eq_ignore_ascii_case(b"sync") => false,
         Some(_) => return Err(Error::SYNTAX),
     };
-    let (shard, selected) = (cx.engine.keyspace.store.shard_of_slot(slot), cx.state.database);
-    let mut garbage = Vec::new();
+    let selected = cx.state.database;
     for database in 0..cx.engine.keyspace.store.databases() {
-        let mut names = Vec::<Box<[u8]>>::new();
-        cx.locks.with(shard, |shard| {
-            let mut from = None;
-            while keys_in_slot(shard, database, slot) > 0 {
-                from = walk_slot(shard, (database, slot), from, usize::MAX, |entry| names.push(entry.key().into()));
-                if from.is_none() {
-                    break;
-                }
-            }
-        });
         cx.state.database = database as u32;
-        for name in &names {
-            let key = cx.engine.keyspace.store.key(name);
-            if let Some(left) = cx.take_off(Cause::Command, key) {
-                cx.notify(EventClass::Generic, "del", key);
-                cx.record(&[b"DEL", name]);
-                garbage.push(left);
-            }
+        let mut from = Some(None);
+        while let Some(position) = from {
+            from = flush_some(cx, (slot, position), is_async).map(Some);
         }
     }
     cx.state.database = selected;
+    cx.reply().ok();
+    Ok(())
+}
+
+/// Removes some keys of a slot in the selected database, from a position on, and returns the position behind them. None if the
+/// slot has been walked to its end. Names and values of one step are in memory at a time.
+fn flush_some(cx: &mut Cx<'_>, (slot, from): (Slot, Option<SlotPosition>), is_async: bool) -> Option<SlotPosition> {
+    let (database, mut names) = (cx.database(), Vec::<Box<[u8]>>::new());
+    let shard = cx.engine.keyspace.store.shard_of_slot(slot);
+    let next = cx.locks.with(shard, |shard| {
+        walk_slot(shard, (database, slot), from, FLUSHED_AT_ONCE, |entry| names.push(entry.key().into()))
+    });
+    let mut garbage = Vec::with_capacity(names.len());
+    names.retain(|name| {
+        let key = cx.engine.keyspace.store.key(name);
+        let left = cx.take_off(Cause::Command, key);
+        if left.is_some() {
+            cx.notify(EventClass::Generic, "del", key);
+        }
+        let is_removed = left.is_some();
+        garbage.extend(left);
+        is_removed
+    });
+    if !names.is_empty() {
+        let word: &[u8] = if is_async { b"UNLINK" } else { b"DEL" };
+        cx.record_with(&[word], names.iter().map(|name| &**name));
+    }
     let (objects, bytes) = (garbage.len(), garbage.iter().map(Garbage::bytes).sum());
     if is_async {
         cx.engine.keyspace.lazy_free.later_if_large(garbage, objects, bytes);
     }
-    cx.reply().ok();
-    Ok(())
+    next
 }
 
 /// Reads a slot in the words of FLUSHSLOT and SLOT-STATS.
