@@ -70,6 +70,22 @@ fn metrics_and_the_page_are_served_to_permitted_users() {
 }
 
 #[test]
+fn a_node_of_a_cluster_tells_its_state_to_users_that_may_ask_for_it() {
+    let bus_port = sleeve_tests::server::free_port().to_string();
+    let (server, port) = server(&["--cluster-enabled", "yes", "--cluster-port", &bus_port]);
+    let metrics = get(port, "/metrics", "");
+    for line in ["redis_cluster_enabled 1", "redis_cluster_state 0", "redis_cluster_slots_assigned 0"] {
+        assert!(metrics.lines().any(|own| own == line), "{line}\n{metrics}");
+    }
+    assert!(get(port, "/status", "").contains("\"cluster_state\":\"fail\""));
+    let user = ["ACL", "SETUSER", "watcher", "on", ">secret", "+info"];
+    server.connect().command(&user).expect("it answers");
+    // watcher:secret
+    let metrics = get(port, "/metrics", "Authorization: Basic d2F0Y2hlcjpzZWNyZXQ=\r\n");
+    assert!(metrics.contains("\nredis_cluster_enabled 1\n") && !metrics.contains("redis_cluster_state"), "{metrics}");
+}
+
+#[test]
 fn probes_follow_the_role_without_a_password() {
     let (server, port) = server(&["--requirepass", "secret", "--masterauth", "secret"]);
     let statuses = || {
@@ -89,6 +105,23 @@ fn probes_follow_the_role_without_a_password() {
     assert_eq!(statuses(), ["200", "503", "200", "503", "503"]);
     connection.command(&["REPLICAOF", "NO", "ONE"]).expect("it answers");
     assert_eq!(statuses(), ["200", "200", "200", "200", "503"]);
+}
+
+#[test]
+fn probes_are_answered_while_a_script_or_a_pause_holds_the_data() {
+    let (server, port) = server(&["--busy-reply-threshold", "1"]);
+    let are_well =
+        || ["/live", "/ready", "/primary"].iter().all(|path| get(port, path, "").starts_with("HTTP/1.1 200"));
+    let (mut runner, mut other) = (server.connect(), server.connect());
+    let script = ["EVAL", "while true do end", "0"].map(str::to_owned);
+    runner.send(&sleeve_tests::connection::request(&script)).expect("it listens");
+    let is_busy = |reply: Vec<u8>| reply.starts_with(b"-BUSY");
+    while !is_busy(other.command(&["GET", "a"]).expect("it answers")) {}
+    assert!(are_well(), "a script runs");
+    other.command(&["SCRIPT", "KILL"]).expect("it answers");
+    runner.reply().expect("it ends");
+    other.command(&["CLIENT", "PAUSE", "600000", "ALL"]).expect("it answers");
+    assert!(are_well(), "clients are paused");
 }
 
 #[test]

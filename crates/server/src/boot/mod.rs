@@ -268,6 +268,7 @@ pub fn serve(
     load_certificate(&engine)?;
     open_listeners(&engine)?;
     let node = join_cluster(&engine)?;
+    role_change::follow_configured(&engine);
     // Clients that connect before the data is loaded get the error LOADING, and probes the answer not ready.
     engine.lifecycle.readiness.set(Hindrance::Loading, true);
     let attendant = attend(&engine).map_err(StartError::Attendant);
@@ -277,7 +278,6 @@ pub fn serve(
     _ = oom_score::apply(&engine.config);
     let pid_file = pid_file::write(&engine.config);
     pid_file.iter().cloned().for_each(panics::take_along);
-    role_change::follow_configured(&engine);
     let server = start_threads(&engine).inspect_err(|error| {
         log::warning(&error.to_string());
         pid_file.iter().for_each(Claim::release);

@@ -47,7 +47,7 @@ use readiness::{Hindrance, Readiness};
 use replication::{Id, Replication};
 use scripts::Scripts;
 
-pub use lifecycle::Lifecycle;
+pub use lifecycle::{Lifecycle, Service};
 
 /// Databases, configuration, journal, clients and counters of one running Sleeve.
 pub struct Engine {

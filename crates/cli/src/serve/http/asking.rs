@@ -103,6 +103,19 @@ impl Asking {
             _ => String::new(),
         })
     }
+
+    /// Returns INFO with all sections, and behind it CLUSTER INFO if the server is a node of a cluster and the user may ask for
+    /// that.
+    ///
+    /// # Errors
+    /// The refusal of INFO.
+    pub fn info(&mut self) -> Result<String, Refusal> {
+        let mut info = self.text(&["INFO", "everything"])?;
+        if info.contains("\ncluster_enabled:1") {
+            info += &self.text(&["CLUSTER", "INFO"]).unwrap_or_default();
+        }
+        Ok(info)
+    }
 }
 
 /// Returns the user and the password of an `Authorization` header.

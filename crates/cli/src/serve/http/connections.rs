@@ -19,12 +19,14 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response};
+use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::net::{Shutdown, shutdown};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
-use tokio::task::{AbortHandle, yield_now};
+use tokio::task::{AbortHandle, spawn_blocking, yield_now};
 use tokio::time::{sleep, timeout};
+
+use super::probes::Probe;
 
 /// The most connections at a time. Each has at most a head of a request and one answer in memory.
 const CONNECTIONS_MAX: usize = 256;
@@ -137,9 +139,20 @@ fn make_room(open: &mut VecDeque<Open>) {
 }
 
 async fn answer_one(stream: &mut TcpStream, from: IpAddr, head_time_max: Duration, answer: Arc<Answer>) {
-    let service = service_fn(|request| {
-        let response = answer(from, &request);
-        async move { Ok::<_, Infallible>(response) }
+    let service = service_fn(|request: Request<Incoming>| {
+        let answer = Arc::clone(&answer);
+        async move {
+            // A probe is answered at once. Other answers wait for locks of the data, which a script may hold for long.
+            if Probe::of(request.uri().path(), "").is_some() {
+                return Ok::<_, Infallible>(answer(from, &request));
+            }
+            let made = spawn_blocking(move || answer(from, &request)).await;
+            Ok(made.unwrap_or_else(|_| {
+                let mut response = Response::new(Full::new(Bytes::from_static(b"the answer could not be made\n")));
+                *response.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+                response
+            }))
+        }
     });
     let mut connection = http1::Builder::new();
     connection.timer(TokioTimer::new()).header_read_timeout(head_time_max).max_buf_size(HEAD_BYTES_MAX);

@@ -9,10 +9,11 @@
 //! | `/metrics` | INFO in Prometheus's text format (`metrics`) |
 //! | `/live`, `/ready`, `/primary`, `/replica` | status 200 or 503, for orchestrators and load balancers (`probes`) |
 //!
-//! One thread with a runtime of its own serves all of it, apart from the workers (`connections`), under names that are its
-//! own (`host`). A request is made as a user of the server (`asking`), with HTTP's Basic authentication where there is a
-//! password. Its commands are in no statistic. There is no TLS: a server that listens beyond its machine has a proxy in
-//! front. It refuses to change anything: only GET and HEAD are understood.
+//! One thread with a runtime of its own serves all connections, apart from the workers (`connections`), under names that are
+//! its own (`host`). It answers probes itself. Two more threads ask the engine, because a script may hold the data for long. A
+//! request is made as a user of the server (`asking`), with HTTP's Basic authentication where there is a password. Its
+//! commands are in no statistic. There is no TLS: a server that listens beyond its machine has a proxy in front. It refuses to
+//! change anything: only GET and HEAD are understood.
 
 mod asking;
 mod budget;
@@ -41,6 +42,7 @@ use hyper::header::{
 use hyper::{Method, Request, Response, StatusCode};
 use parking_lot::Mutex;
 use serde_json::Value;
+use sleeve_server::engine::Service;
 use sleeve_server::{Engine, Opt};
 use tokio::time::{MissedTickBehavior, interval};
 
@@ -59,6 +61,9 @@ const FILES: [(&str, &str, &str); 5] = [
     ("/uplot.js", include_str!("page/uplot.js"), "text/javascript; charset=utf-8"),
     ("/uplot.css", include_str!("page/uplot.css"), "text/css; charset=utf-8"),
 ];
+
+/// The threads that ask the engine: one for the samples, one for the answers.
+const ASKING_THREADS: usize = 2;
 
 const JSON: &str = "application/json";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -97,7 +102,8 @@ pub fn start(engine: &Arc<Engine>) -> Result<Option<String>, String> {
     }
     let cannot = |why: String| format!("Cannot serve HTTP at '{place}': {why}");
     let addresses = addresses(&place).map_err(cannot)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_io().enable_time().max_blocking_threads(ASKING_THREADS).build();
     let runtime = runtime.map_err(|error| cannot(error.to_string()))?;
     let entered = runtime.enter();
     let listener = connections::listen(&addresses).map_err(|error| cannot(error.to_string()))?;
@@ -132,7 +138,8 @@ async fn remember(site: Arc<Site>) {
     loop {
         seconds.tick().await;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        site.history.take(&site.engine, u64::try_from(now.as_millis()).unwrap_or(0));
+        let (site, now_ms) = (Arc::clone(&site), u64::try_from(now.as_millis()).unwrap_or(0));
+        _ = tokio::task::spawn_blocking(move || site.history.take(&site.engine, now_ms)).await;
     }
 }
 
@@ -167,8 +174,7 @@ impl Site {
             return response;
         }
         if let Some(probe) = probe {
-            let info = Asking::ourselves(&self.engine).text(&["INFO", "server", "persistence", "replication"]);
-            let (status, text) = probe.answer(&info.unwrap_or_default());
+            let (status, text) = probe.answer(Service::of(&self.engine));
             return plain(status, text);
         }
         let authorization = request.headers().get(AUTHORIZATION).map(HeaderValue::as_bytes);
@@ -238,7 +244,7 @@ impl Site {
         if let Some(text) = self.scrapes.lock().find(&key, now) {
             return Ok(text);
         }
-        let info = asking.text(&["INFO", "everything"])?;
+        let info = asking.info()?;
         let text = Bytes::from(metrics::text(&info, &Besides::ask(asking), with_old_units));
         self.scrapes.lock().keep(key, text.clone(), Instant::now());
         Ok(text)

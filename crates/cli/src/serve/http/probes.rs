@@ -4,8 +4,7 @@
 //! of the pod, are answered too.
 
 use hyper::StatusCode;
-
-use super::info::Info;
+use sleeve_server::engine::Service;
 
 /// A probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,32 +31,22 @@ impl Probe {
         })
     }
 
-    /// Returns the answer: status 200 for yes and 503 for no, and the reason in a line. The text is that of INFO.
-    pub fn answer(self, info: &str) -> (StatusCode, &'static str) {
-        let verdict = if self == Self::Live { Ok("the process answers\n") } else { self.judge(&Info::new(info)) };
-        match verdict {
+    /// Returns the answer: status 200 for yes and 503 for no, and the reason in a line.
+    pub fn answer(self, service: Service) -> (StatusCode, &'static str) {
+        match self.judge(service) {
             Ok(yes) => (StatusCode::OK, yes),
             Err(no) => (StatusCode::SERVICE_UNAVAILABLE, no),
         }
     }
 
-    fn judge(self, info: &Info<'_>) -> Result<&'static str, &'static str> {
-        let has = |name: &str, value: &str| info.text(name) == Some(value);
-        if info.text("role").is_none() {
-            return Err("INFO is not answered\n");
-        }
-        if has("loading", "1") || has("async_loading", "1") {
-            return Err("the data is being loaded\n");
-        }
-        if info.text("shutdown_in_milliseconds").is_some() {
-            return Err("the server is shutting down\n");
-        }
-        let (is_replica, is_linked) = (has("role", "slave"), has("master_link_status", "up"));
-        match self {
-            Self::Primary if is_replica => Err("this is a replica\n"),
-            Self::Replica if !is_replica => Err("this is a primary\n"),
-            Self::Ready { stale: true } => Ok("clients are served\n"),
-            _ if is_replica && !is_linked => Err("the link to the primary is down\n"),
+    fn judge(self, service: Service) -> Result<&'static str, &'static str> {
+        match (self, service.replica_is_linked) {
+            (Self::Live, _) => Ok("the process answers\n"),
+            _ if service.is_loading => Err("the data is being loaded\n"),
+            _ if service.is_ending => Err("the server is shutting down\n"),
+            (Self::Primary, Some(_)) => Err("this is a replica\n"),
+            (Self::Replica, None) => Err("this is a primary\n"),
+            (Self::Ready { stale: false } | Self::Replica, Some(false)) => Err("the link to the primary is down\n"),
             _ => Ok("clients are served\n"),
         }
     }
@@ -73,17 +62,18 @@ mod tests {
             let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
             Probe::of(path, query).expect("a probe")
         });
+        let primary = Service { is_loading: false, is_ending: false, replica_is_linked: None };
+        let replica = |is_linked| Service { replica_is_linked: Some(is_linked), ..primary };
         let cases = [
-            ("loading:0\r\nrole:master\r\n", [true, true, true, true, false]),
-            ("loading:1\r\nrole:master\r\n", [true, false, false, false, false]),
-            ("loading:0\r\nrole:master\r\nshutdown_in_milliseconds:900\r\n", [true, false, false, false, false]),
-            ("loading:0\r\nrole:slave\r\nmaster_link_status:up\r\n", [true, true, true, false, true]),
-            ("loading:0\r\nrole:slave\r\nmaster_link_status:down\r\n", [true, false, true, false, false]),
-            ("", [true, false, false, false, false]),
-            ("async_loading:1\r\nrole:slave\r\nmaster_link_status:down\r\n", [true, false, false, false, false]),
+            (primary, [true, true, true, true, false]),
+            (Service { is_loading: true, ..primary }, [true, false, false, false, false]),
+            (Service { is_ending: true, ..primary }, [true, false, false, false, false]),
+            (replica(true), [true, true, true, false, true]),
+            (replica(false), [true, false, true, false, false]),
+            (Service { is_loading: true, ..replica(false) }, [true, false, false, false, false]),
         ];
-        for (info, wanted) in cases {
-            assert_eq!(probes.map(|probe| probe.answer(info).0 == StatusCode::OK), wanted, "{info}");
+        for (service, wanted) in cases {
+            assert_eq!(probes.map(|probe| probe.answer(service).0 == StatusCode::OK), wanted, "{service:?}");
         }
         assert_eq!(Probe::of("/metrics", ""), None);
     }

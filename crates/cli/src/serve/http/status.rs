@@ -24,7 +24,7 @@ const LOGS: [(&str, &str); 3] =
 /// # Errors
 /// When the user may not ask for INFO.
 pub fn json(asking: &mut Asking) -> Result<Map<String, Value>, Refusal> {
-    let info = asking.text(&["INFO", "everything"])?;
+    let info = asking.info()?;
     let fields: Map<String, Value> =
         Info::new(&info).fields().iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
     let mut status = Map::from_iter([("info".to_owned(), Value::Object(fields))]);

@@ -54,6 +54,7 @@ pub fn text(info: &str, besides: &Besides, with_old_units: bool) -> String {
     phases(&mut out, &info);
     replicas(&mut out, &info);
     primary(&mut out, &info);
+    cluster(&mut out, &info);
     percentiles(&mut out, &info);
     asked(&mut out, &info, besides);
     out.text
@@ -154,6 +155,13 @@ fn replicas(out: &mut Out, info: &Info<'_>) {
             out.value(metric, &labels, found);
         }
     }
+}
+
+/// Writes whether the cluster serves requests, as this node sees it.
+fn cluster(out: &mut Out, info: &Info<'_>) {
+    let Some(state) = info.text("cluster_state") else { return };
+    out.describe("redis_cluster_state", Gauge, "Whether the cluster serves requests.");
+    out.value("redis_cluster_state", &[], f64::from(u8::from(state == "ok")));
 }
 
 /// Writes a replica's view of its primary.

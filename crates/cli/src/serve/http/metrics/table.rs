@@ -278,7 +278,23 @@ pub const NUMBERS: &[Row] = &[
         Counter,
         "CPU time of the first thread in the program.",
     ),
+    // The cluster, as this node sees it.
     ("cluster_enabled", "redis_cluster_enabled", Gauge, "Whether this is a node of a cluster."),
+    ("cluster_slots_assigned", "redis_cluster_slots_assigned", Gauge, "Slots with an owner."),
+    ("cluster_slots_ok", "redis_cluster_slots_ok", Gauge, "Slots of nodes that work."),
+    ("cluster_slots_pfail", "redis_cluster_slots_pfail", Gauge, "Slots of nodes that this node cannot reach."),
+    ("cluster_slots_fail", "redis_cluster_slots_fail", Gauge, "Slots of failed nodes."),
+    ("cluster_known_nodes", "redis_cluster_known_nodes", Gauge, "Nodes that this node knows, itself included."),
+    ("cluster_size", "redis_cluster_size", Gauge, "Primaries with slots."),
+    ("cluster_current_epoch", "redis_cluster_current_epoch", Gauge, "Greatest epoch that this node knows."),
+    ("cluster_my_epoch", "redis_cluster_my_epoch", Gauge, "Epoch of this node's slots."),
+    ("cluster_stats_messages_sent", "redis_cluster_messages_sent_total", Counter, "Packets sent over the bus."),
+    (
+        "cluster_stats_messages_received",
+        "redis_cluster_messages_received_total",
+        Counter,
+        "Packets received over the bus.",
+    ),
 ];
 
 /// Names of redis_exporter with a unit that Prometheus's conventions refuse: included if they are asked for.

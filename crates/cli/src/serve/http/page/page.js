@@ -195,6 +195,7 @@ function facts(info) {
   if (hasAof(info)) list.push(["Append-only file", info.aof_last_write_status !== "ok" ? "cannot be written" : info.aof_rewrite_in_progress === "1" ? "being rewritten" : bytes(number(info, "aof_current_size")), info.aof_last_write_status !== "ok"]);
   if (hasReplicas(info)) list.push(["Replicas", info.connected_slaves]);
   if (isReplica(info)) list.push(["Primary " + info.master_host + ":" + info.master_port, info.master_link_status === "up" ? "connected" : "not connected", info.master_link_status !== "up"]);
+  if (info.cluster_state) list.push(["Cluster of " + info.cluster_known_nodes + " nodes", (info.cluster_state === "ok" ? info.cluster_size + " shards, " : "down, ") + info.cluster_slots_ok + " of 16384 slots", info.cluster_state !== "ok"]);
   element("facts").replaceChildren(...list.map(([name, value, isBad]) => {
     const fact = document.createElement("div");
     fact.className = isBad ? "fact bad" : "fact";
