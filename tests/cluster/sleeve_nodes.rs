@@ -111,6 +111,31 @@ fn slot_stats_count_requests_and_flushslot_reaches_the_replica() {
 }
 
 #[test]
+fn flushslot_in_transactions_and_scripts_is_replicated_and_in_the_aof() {
+    let options = ["--appendonly", "yes", "--enable-debug-command", "yes"];
+    let cluster = Cluster::start(Kind::Sleeve, 1, 1, &options);
+    let mut connection = cluster.servers[0].connect();
+    let slot = cluster.slot_of("a").to_string();
+    let script = "redis.call('cluster', 'flushslot', ARGV[1]) return redis.call('set', KEYS[1], 'script')";
+    let queued: [&[&str]; 4] = [&["MULTI"], &["CLUSTER", "FLUSHSLOT", &slot], &["SET", "{a}3", "exec"], &["EXEC"]];
+    // More keys than FLUSHSLOT removes in one step.
+    for number in 0..600 {
+        assert_eq!(ask(&mut connection, &["SET", &format!("{{a}}:{number}"), "v"]), "+OK\r\n");
+    }
+    queued.map(|words| ask(&mut connection, words));
+    assert_eq!(ask(&mut connection, &["DBSIZE"]), ":1\r\n");
+    assert_eq!(ask(&mut connection, &["SET", "{a}2", "v"]), "+OK\r\n");
+    assert_eq!(ask(&mut connection, &["EVAL", script, "1", "a", &slot]), "+OK\r\n");
+    let mut replica = cluster.servers[1].connect();
+    ask(&mut replica, &["READONLY"]);
+    wait_until("the replica has the script's key", || ask(&mut replica, &["GET", "a"]).contains("script"));
+    assert_eq!(ask(&mut replica, &["DBSIZE"]), ":1\r\n");
+    assert_eq!(ask(&mut connection, &["DEBUG", "LOADAOF"]), "+OK\r\n");
+    assert_eq!(ask(&mut connection, &["DBSIZE"]), ":1\r\n");
+    assert_eq!(ask(&mut connection, &["GET", "a"]), "$6\r\nscript\r\n");
+}
+
+#[test]
 fn a_node_killed_while_it_writes_nodes_conf_knows_itself_again() {
     let mut cluster = Cluster::start(Kind::Sleeve, 1, 0, &[]);
     let id = cluster.id(0);

@@ -318,9 +318,10 @@ fn a_map_of_a_cluster_that_is_none_does_no_harm() {
         let node = format!("*2\r\n$9\r\n127.0.0.1\r\n:{port}\r\n");
         [b"*1\r\n*10002\r\n:0\r\n:16383\r\n".to_vec(), node.into_bytes().repeat(10_000)].concat()
     };
+    // No server of another test listens at this address.
     let all_over = |port: u16| {
         let range =
-            |other: u16| format!("*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:{}\r\n", port.wrapping_add(other));
+            |other: u16| format!("*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.2\r\n:{}\r\n", port.wrapping_add(other));
         [b"*16384\r\n".to_vec(), (1..=16384).map(range).collect::<String>().into_bytes()].concat()
     };
     let lies = |_| b"*4294967295\r\n*4294967295\r\n".to_vec();

@@ -14,6 +14,7 @@ use sleeve_cluster::packet::{
 use sleeve_cluster::{ClusterState, NodeFlags, NodeId, SlotSet};
 use sleeve_wire::commands::Command;
 
+use super::new_node::NewNode;
 use super::{BusThread, join, start};
 use crate::config::{Config, Opt};
 use crate::engine::Engine;
@@ -197,6 +198,18 @@ fn two_nodes_meet_and_agree_about_slots_and_messages() {
     });
 }
 
+/// Makes an engine a node with the nodes.conf of one that has ended. A process that another test starts shares the lock on the
+/// file until it runs its program.
+fn join_again(engine: &Engine) -> NewNode {
+    let deadline = StdInstant::now() + PATIENCE;
+    loop {
+        match join(engine) {
+            Err(why) if why.contains("already used") && StdInstant::now() < deadline => std::thread::yield_now(),
+            joined => return joined.expect("a file and a port").expect("cluster-enabled"),
+        }
+    }
+}
+
 #[test]
 fn a_node_comes_back_with_its_id_and_its_cluster() {
     let (mut one, other) = (Node::begin(&[]), Node::begin(&[]));
@@ -206,7 +219,7 @@ fn a_node_comes_back_with_its_id_and_its_cluster() {
     let id = one.id();
     drop(one.thread.take());
     one.engine = Node::engine(&one.folder, one.port, &[]);
-    let node = join(&one.engine).expect("a file and a port").expect("cluster-enabled");
+    let node = join_again(&one.engine);
     assert!(join(&one.engine).is_err_and(|why| why.contains("already used")), "the file is locked");
     one.thread = Some(start(&one.engine, node).expect("a thread"));
     assert_eq!(one.id(), id);
@@ -238,7 +251,7 @@ fn a_replica_that_starts_again_loads_its_data_as_a_replica() {
     drop(other.thread.take());
     follower::end(&other.engine);
     other.engine = Node::engine(&other.folder, other.port, &[]);
-    let node = join(&other.engine).expect("a file and a port").expect("cluster-enabled");
+    let node = join_again(&other.engine);
     role_change::follow_configured(&other.engine);
     assert!(other.engine.replication.role.is_replica(), "before the data is loaded");
     other.thread = Some(start(&other.engine, node).expect("a thread"));
