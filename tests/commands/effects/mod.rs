@@ -43,6 +43,7 @@ const OPTIONS: &[&str] = &[
 /// Commands that touch data and have no case, with the reason.
 const WITHOUT_CASE: &[(&str, &str)] = &[
     ("blmovem", UNKNOWN),
+    ("cluster|flushslot", "needs a node of a cluster; tests/cluster/sleeve_nodes shows its effects"),
     ("increx", UNKNOWN),
     ("lmovem", UNKNOWN),
     ("migrate", "needs another server; what it does here is DEL"),
