@@ -170,7 +170,8 @@ impl Cluster {
         let port_of = |option| text(&ask(&self.servers[primary], &["CONFIG", "GET", option])).pop();
         let is_port =
             |port: &str| ["port", "tls-port"].into_iter().any(|option| port_of(option).as_deref() == Some(port));
-        until("a node follows its primary", || {
+        let describe = || format!("{}\n{}", state_of(&self.servers[replica]), state_of(&self.servers[primary]));
+        until_or("a node follows its primary", describe, || {
             let says = try_ask(&self.servers[replica], &["INFO", "replication"]).unwrap_or_default();
             let port = says.lines().find_map(|line| line.strip_prefix("master_port:"));
             says.contains("role:slave") && says.contains("master_link_status:up") && port.is_some_and(is_port)
@@ -244,8 +245,12 @@ impl Cluster {
         let slot = slot.to_string();
         let [from_id, to_id] = [from, to].map(|number| self.id(number));
         let [from, to] = [from, to].map(|number| &self.servers[number]);
-        assert_eq!(ask(to, &["CLUSTER", "SETSLOT", &slot, "IMPORTING", &from_id]), "+OK\r\n");
-        assert_eq!(ask(from, &["CLUSTER", "SETSLOT", &slot, "MIGRATING", &to_id]), "+OK\r\n");
+        let set_slot = |node: &Server, words: [&str; 2]| {
+            let answer = ask(node, &[&["CLUSTER", "SETSLOT", &slot][..], &words].concat());
+            assert_eq!(answer, "+OK\r\n", "{words:?}\n{}", state_of(node));
+        };
+        set_slot(to, ["IMPORTING", &from_id]);
+        set_slot(from, ["MIGRATING", &to_id]);
         loop {
             let keys = text(&ask(from, &["CLUSTER", "GETKEYSINSLOT", &slot, "1"]));
             let Some(key) = keys.first() else { break };
@@ -255,7 +260,7 @@ impl Cluster {
             between();
         }
         for node in [to, from] {
-            assert_eq!(ask(node, &["CLUSTER", "SETSLOT", &slot, "NODE", &to_id]), "+OK\r\n");
+            set_slot(node, ["NODE", &to_id]);
         }
     }
 
@@ -309,10 +314,22 @@ fn text(answer: &str) -> Vec<String> {
     }
 }
 
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+/// Returns the state of a node and the end of its log, for the message of a failed test.
+fn state_of(node: &Server) -> String {
+    let [replication, nodes] =
+        [["INFO", "replication"], ["CLUSTER", "NODES"]].map(|words| try_ask(node, &words).unwrap_or_default());
+    format!("{:?} on port {}:\n{replication}\n{nodes}\n{}", node.kind(), node.port(), node.log_tail())
+}
+
+fn until(what: &str, is_so: impl FnMut() -> bool) {
+    until_or(what, String::new, is_so);
+}
+
+/// Waits until something is so. A test that fails there says what `describe` returns.
+fn until_or(what: &str, describe: impl Fn() -> String, mut is_so: impl FnMut() -> bool) {
     let since = Instant::now();
     while !is_so() {
-        assert!(since.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+        assert!(since.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}\n{}", describe());
         std::thread::sleep(Duration::from_millis(5));
     }
 }

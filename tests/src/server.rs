@@ -343,10 +343,11 @@ impl Server {
         matches!(connection.command(&[b"PING"]), Ok(reply) if !reply.starts_with(b"-LOADING"))
     }
 
-    fn log_tail(&self) -> String {
+    /// Returns the last lines of the log, for the message of a failed test.
+    pub fn log_tail(&self) -> String {
         let log = self.log();
         let lines: Vec<&str> = log.lines().collect();
-        lines[lines.len().saturating_sub(20)..].join("\n")
+        lines[lines.len().saturating_sub(60)..].join("\n")
     }
 }
 

@@ -55,6 +55,9 @@ pub fn check(steps: &mut Steps, peers: &Peers, kind: Kind, binary: &Path, part: 
             let cluster = Cluster::launch(kind, binary, 3, 1, &["--cluster-node-timeout", "5000"])?;
             let mut count = Count::default();
             run_libraries(peers, &cluster.servers[0].port().to_string(), true, &mut count);
+            if count.failed > 0 {
+                cluster.servers.iter().for_each(|node| println!("node {}:\n{}", node.port(), node.log_tail()));
+            }
             Ok(count)
         });
     }
