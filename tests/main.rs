@@ -21,6 +21,7 @@
 //! | `persistence/point_in_time` | a snapshot equals the data at its instant, while writes go on |
 //! | `persistence/producers` | numbered messages of stream producers outlive the process |
 //! | `persistence/reload` | DEBUG RELOAD and DEBUG LOADAOF |
+//! | `persistence/removal` | requests while an AOF of gigabytes is removed |
 //! | `persistence/replay` | the journal of a random run, replayed, gives the same data |
 //! | `persistence/restarts` | data after `kill -9`, rewrites and snapshots; files exchanged with other servers |
 //! | `persistence/saving` | SAVE, BGSAVE, BGREWRITEAOF and SHUTDOWN: the files that they leave |

@@ -6,6 +6,7 @@ mod journal_units;
 mod point_in_time;
 mod producers;
 mod reload;
+mod removal;
 pub mod replay;
 mod restarts;
 mod saving;

@@ -203,6 +203,13 @@ const SOAKS: &[Soak] = &[
         env: &[],
     },
     Soak {
+        name: "removal",
+        shows: "an AOF of so many times 64 MiB is removed by a rewrite, and no request takes longer than 5 ms; wants a quiet machine",
+        test: &["--package", "sleeve-tests", "--test", "outside", "persistence::removal::"],
+        size: Size::Count(64),
+        env: &[],
+    },
+    Soak {
         name: "kill-nine",
         shows: "what was acknowledged or read is there after so many kills, for each appendfsync; 1, 2 and 4 workers",
         test: &["--package", "sleeve-tests", "--test", "outside", "after_kill_9"],

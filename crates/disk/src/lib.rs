@@ -12,6 +12,7 @@
 //! | `format` | The bytes of an AOF's files: the manifest, the lines between requests, the sum. |
 //! | `disk` | The calls to a file system: the machine's own, in memory, and one that forgets the data that a power cut may take. |
 //! | `own` | Which paths are this program's own to change, and the errors for others. |
+//! | `release` | The room of large files whose names are gone, given back in steps. |
 //!
 //! # A start
 //!
@@ -76,6 +77,7 @@ pub mod aof;
 pub mod disk;
 pub mod format;
 pub mod own;
+pub mod release;
 pub mod replay;
 
 /// The field of an RDB file's head in which a base states the offset of the journal that it stands for, in decimal. Other

@@ -18,6 +18,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
+use crate::release;
+
 /// Most links in a row, as in Linux.
 const LINKS_MAX: usize = 40;
 
@@ -173,23 +175,31 @@ pub fn open_log(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Removes a regular file.
+/// Removes a regular file. Its name is gone at once; the room of a large file is given back in steps by another thread.
 ///
 /// # Errors
 /// If it is another kind of file, and when a call to the system fails.
 pub fn remove(path: &Path) -> io::Result<()> {
-    regular(&fs::symlink_metadata(path)?)?;
-    fs::remove_file(path)
+    let found = fs::symlink_metadata(path)?;
+    regular(&found)?;
+    let held = release::hold(path, &found);
+    fs::remove_file(path)?;
+    held.into_iter().for_each(release::free);
+    Ok(())
 }
 
-/// Gives a regular file another name, in place of a regular file that may have it.
+/// Gives a regular file another name, in place of a regular file that may have it. The room of a large file that is replaced
+/// is given back in steps by another thread.
 ///
 /// # Errors
 /// If one of the two is another kind of file, and when a call to the system fails.
 pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
     regular(&fs::symlink_metadata(from)?).map_err(|error| named(from, error))?;
-    regular_or_none(to).map_err(|error| named(to, error))?;
-    fs::rename(from, to)
+    let old = regular_or_none(to).map_err(|error| named(to, error))?;
+    let held = old.and_then(|old| release::hold(to, &old));
+    fs::rename(from, to)?;
+    held.into_iter().for_each(release::free);
+    Ok(())
 }
 
 /// Writes a whole file in place of the old one, so that a crash leaves one of the two: as [`Replacement`] does.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{Disk, File, Lock, Open};
-use crate::own;
+use crate::{own, release};
 
 /// The largest number of bytes that are read of the process id in a lock file; no id is longer.
 const HOLDER_BYTES_MAX: u64 = 20;
@@ -30,7 +30,7 @@ impl Disk for RealDisk {
                 let file = own::open_or_create(path, options.append(true).create(true));
                 let file = file.map_err(|error| own::named(path, error))?;
                 // The system does not allow appending and truncating in one call.
-                file.set_len(0)?;
+                release::empty(&file)?;
                 file
             }
         };
@@ -132,6 +132,15 @@ impl File for RealFile {
 
     fn size(&self) -> io::Result<u64> {
         self.0.metadata().map(|metadata| metadata.len())
+    }
+}
+
+impl Drop for RealFile {
+    fn drop(&mut self) {
+        // The last descriptor of a file without a name frees all its bytes.
+        if self.0.metadata().is_ok_and(|found| found.nlink() == 0) {
+            self.0.try_clone().into_iter().for_each(release::free);
+        }
     }
 }
 
