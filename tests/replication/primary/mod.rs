@@ -2,6 +2,7 @@
 //! and go on, and hold the same in the end at the same offset.
 
 mod durable;
+mod rate;
 mod slow;
 mod words;
 

@@ -556,6 +556,8 @@ options! {
         "Folder, relative to 'dir', of the files with parts of the stream beyond the backlog that slow replicas still need.";
     ReplSpillMax "repl-spill-max" Kind::Memory { min: 0, max: LONG_MAX }, "4gb", Live,
         "Most bytes of such files, of all replicas together; beyond that, and with 0, the stream stays in memory.";
+    ReplSyncRate "repl-sync-rate" Kind::Memory { min: 0, max: LONG_MAX }, "0", Live,
+        "Bytes of a snapshot that each replica is sent in a second; the stream behind it has no such bound; 0: no bound.";
     ReplBacklogTtl "repl-backlog-ttl" number(0, INT_MAX), "3600", Live,
         "Seconds without replicas after which the backlog is freed; 0: never.";
     ReplPingReplicaPeriod "repl-ping-replica-period" = "repl-ping-slave-period" number(1, INT_MAX), "10", Live,

@@ -5,13 +5,16 @@
 //! nothing but its position in the journal. No part of the journal is sent that may still be lost here: it has to be written
 //! to the AOF, or fsynced, first, as the options demand for replies.
 //!
+//! The bytes of a snapshot may be bounded by time too (`repl-sync-rate`). A replica that has used its share up gets more when
+//! the worker wakes again, at the latest for its periodic work, so that a changed rate counts for a transfer under way.
+//!
 //! While the worker sleeps, a letter notifies it of new bytes; while it is awake it checks by itself.
 
 use std::sync::Arc;
 
 use super::connections::Connections;
 use crate::config::Opt;
-use crate::engine::replication::{Next, Replica, primary};
+use crate::engine::replication::{FeedLimits, Next, Replica, primary};
 use crate::execute::scratch::Scratch;
 use crate::host::log;
 use crate::host::planted::{self, Fault};
@@ -38,12 +41,18 @@ pub(super) fn feed_replicas(connections: &mut Connections, scratch: &mut Scratch
     } else {
         engine.persistence.passed().min(end)
     };
+    let limits = FeedLimits {
+        end: sendable,
+        bytes_max: WINDOW_BYTES,
+        sync_rate: engine.config.memory(Opt::ReplSyncRate),
+        now_ms: scratch.now.monotonic_ms(),
+    };
     let mut has_more = true;
     for _ in 0..ROUNDS_MAX {
         let feeds: Vec<Feed> = connections.feeds.clone();
         has_more = false;
         for (token, replica) in feeds {
-            has_more |= feed(connections, token, &replica, sendable);
+            has_more |= feed(connections, token, &replica, limits);
         }
         if !has_more {
             break;
@@ -80,14 +89,14 @@ pub(super) fn send_rest(connections: &mut Connections, id: u64, scratch: &mut Sc
 }
 
 /// Hands a replica's connection the next bytes that may be sent; returns whether there were any.
-fn feed(connections: &mut Connections, token: Token, replica: &Replica, end: u64) -> bool {
+fn feed(connections: &mut Connections, token: Token, replica: &Replica, limits: FeedLimits) -> bool {
     let mut has_more = false;
     if connections.sessions[token].as_ref().is_some_and(|session| session.state.closing) {
         return false;
     }
     while connections.driver.unsent(token) < WINDOW_BYTES {
         let mut bytes = Vec::new();
-        match replica.next(end, WINDOW_BYTES, &mut bytes) {
+        match replica.next(limits, &mut bytes) {
             Next::Bytes => {
                 has_more = true;
                 connections.queue(token, &Arc::new(bytes));

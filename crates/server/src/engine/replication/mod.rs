@@ -16,6 +16,7 @@
 //! | `resume` | Continuing the stream after a restart, at the position of the loaded data. |
 //! | `role` | Whether this server is a primary or a replica, its primary, and the state of its link. |
 //! | `spill` | The bytes that a slow replica has still to be sent, in files. |
+//! | `sync_rate` | The bandwidth of a full sync. |
 //! | `transfer` | A snapshot on its way to replicas. |
 //! | `wait` | Clients that wait for replicas. |
 //! | `primary` | A server's work for its replicas. |
@@ -31,6 +32,7 @@ pub mod resume;
 pub mod role;
 pub mod role_change;
 mod spill;
+mod sync_rate;
 mod transfer;
 mod wait;
 
@@ -38,7 +40,7 @@ pub use failover::Failover;
 pub use ids::{Id, Ids, OFFSET_MAX, Place};
 pub use own_deadlines::OwnDeadlines;
 pub use primary::Beginning;
-pub use replica::{Next, Replica, ReplicaState, Told};
+pub use replica::{FeedLimits, Next, Replica, ReplicaState, Told};
 pub use replicas::{AckedByCount, Replicas};
 pub use resume::PlaceRead;
 pub use role::Role;

@@ -16,6 +16,7 @@ use sleeve_disk::disk::File;
 
 use super::role::Address;
 use super::spill::Spill;
+use super::sync_rate::SyncRate;
 use super::transfer::{RdbFilter, ReplicaForm, Transfer, TransferRead};
 use crate::engine::clients::client_info::ClientInfo;
 use crate::engine::journal::ReplicaCursor;
@@ -59,7 +60,7 @@ enum Phase {
     /// The replica waits for the beginning of a snapshot.
     Waiting,
     /// The replica is sent this snapshot, and has been sent the bytes before `at`.
-    Loading { transfer: Arc<Transfer>, at: u64, is_announced: bool },
+    Loading { transfer: Arc<Transfer>, at: u64, is_announced: bool, rate: SyncRate },
     /// The replica has been sent a snapshot, and has to acknowledge that it has loaded it.
     Loaded,
     /// The replica is sent the journal.
@@ -88,6 +89,19 @@ impl ReplicaState {
             Self::Online => "online",
         }
     }
+}
+
+/// The bounds on the next bytes for a replica.
+#[derive(Debug, Clone, Copy)]
+pub struct FeedLimits {
+    /// The offset of the journal up to which it may be sent.
+    pub end: u64,
+    /// The bytes of the journal that are read at once, about.
+    pub bytes_max: usize,
+    /// The bytes of a snapshot that may be sent each second; 0 for no bound.
+    pub sync_rate: u64,
+    /// The present time, in monotonic milliseconds.
+    pub now_ms: u64,
 }
 
 /// The outcome of asking for the next bytes for a replica.
@@ -223,7 +237,8 @@ impl Replica {
             return false;
         }
         transfer.enter(self.client.id, &self.client.mailbox);
-        feed.phase = Phase::Loading { transfer: Arc::clone(transfer), at: 0, is_announced: false };
+        feed.phase =
+            Phase::Loading { transfer: Arc::clone(transfer), at: 0, is_announced: false, rate: SyncRate::default() };
         feed.follower = follower;
         true
     }
@@ -323,8 +338,9 @@ impl Replica {
         self.feed.lock().follower.as_ref().map_or(0, |follower| end.saturating_sub(follower.offset()))
     }
 
-    /// Appends the next bytes, about `bytes_max` of them; those of the journal only up to the offset `end`.
-    pub fn next(&self, end: u64, bytes_max: usize, into: &mut Vec<u8>) -> Next {
+    /// Appends the next bytes within these limits.
+    pub fn next(&self, limits: FeedLimits, into: &mut Vec<u8>) -> Next {
+        let FeedLimits { end, bytes_max, .. } = limits;
         let mut feed = self.feed.lock();
         let Feed { phase, follower, spill, rest, .. } = &mut *feed;
         match phase {
@@ -345,13 +361,17 @@ impl Replica {
                 }
                 if read == 0 { Next::Nothing } else { Next::Bytes }
             }
-            Phase::Loading { transfer, at, is_announced } => {
+            Phase::Loading { transfer, at, is_announced, rate } => {
                 if !std::mem::replace(is_announced, true) && !self.is_silent.load(Ordering::Relaxed) {
                     into.extend_from_slice(transfer.announcement().as_bytes());
                     return Next::Bytes;
                 }
-                match transfer.read(self.client.id, at, into) {
-                    TransferRead::Bytes => return Next::Bytes,
+                let (before, allowed) = (*at, rate.allowed(limits.sync_rate, limits.now_ms));
+                match transfer.read(self.client.id, at, allowed, into) {
+                    TransferRead::Bytes => {
+                        rate.spend((*at - before) as usize);
+                        return Next::Bytes;
+                    }
                     TransferRead::NotYet => return Next::Nothing,
                     TransferRead::Lost => return Next::Lost,
                     TransferRead::End => {}

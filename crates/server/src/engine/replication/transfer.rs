@@ -80,7 +80,8 @@ struct Taker {
 
 /// The source of the next bytes.
 enum NextBytes {
-    Block(Arc<Vec<u8>>),
+    /// A block, from a position on.
+    Block(Arc<Vec<u8>>, usize),
     /// A number of bytes of the file, from a position on.
     File(Arc<dyn File>, u64, usize),
     NotYet,
@@ -203,9 +204,9 @@ impl Transfer {
         self.moved.wait_for(&mut self.state.lock(), timeout);
     }
 
-    /// Appends the next bytes for a client that has taken the bytes before `at`. A file is read without a lock, so that no
-    /// other caller waits for the disk.
-    pub fn read(&self, client: u64, at: &mut u64, into: &mut Vec<u8>) -> TransferRead {
+    /// Appends the next bytes for a client that has taken the bytes before `at`, at most `bytes_max` and the head. A file is
+    /// read without a lock, so that no other caller waits for the disk.
+    pub fn read(&self, client: u64, at: &mut u64, bytes_max: usize, into: &mut Vec<u8>) -> TransferRead {
         let (source, end) = {
             let state = self.state.lock();
             if state.outcome == Some(false) || !state.takers.contains_key(&client) {
@@ -213,6 +214,9 @@ impl Transfer {
             }
             (state.source(*at), state.end)
         };
+        if bytes_max == 0 && matches!(source, NextBytes::Block(..) | NextBytes::File(..)) {
+            return TransferRead::NotYet;
+        }
         if *at == 0 && end != 0 {
             let head = self.mark.map_or_else(|| format!("${end}\r\n"), |mark| format!("$EOF:{mark}\r\n"));
             into.extend_from_slice(head.as_bytes());
@@ -224,8 +228,12 @@ impl Transfer {
                 self.mark.iter().for_each(|mark| into.extend_from_slice(mark.as_str().as_bytes()));
                 return TransferRead::End;
             }
-            NextBytes::Block(block) => into.extend_from_slice(&block),
+            NextBytes::Block(block, from) => {
+                let rest = block.get(from..).unwrap_or_default();
+                into.extend_from_slice(&rest[..rest.len().min(bytes_max)]);
+            }
             NextBytes::File(file, from, count) => {
+                let count = count.min(bytes_max);
                 into.resize(before + count, 0);
                 match sleeve_disk::disk::read_full(&*file, from, &mut into[before..]) {
                     Ok(read) if read == count => {}
@@ -256,7 +264,10 @@ impl TransferState {
             }
             _ => {
                 let index = self.blocks.partition_point(|(place, block)| place + block.len() as u64 <= at);
-                self.blocks.get(index).map_or(NextBytes::NotYet, |(_, block)| NextBytes::Block(Arc::clone(block)))
+                let block = self.blocks.get(index);
+                block.map_or(NextBytes::NotYet, |(place, block)| {
+                    NextBytes::Block(Arc::clone(block), at.saturating_sub(*place) as usize)
+                })
             }
         }
     }
@@ -287,18 +298,18 @@ mod tests {
         transfer.push(b"abc".to_vec());
         transfer.push(b"de".to_vec());
         let (mut first, mut second, mut bytes) = (0, 0, Vec::new());
-        assert_eq!(transfer.read(1, &mut first, &mut bytes), TransferRead::Bytes);
-        assert_eq!(transfer.read(1, &mut first, &mut bytes), TransferRead::Bytes);
-        assert_eq!(transfer.read(1, &mut first, &mut bytes), TransferRead::NotYet);
+        assert_eq!(transfer.read(1, &mut first, usize::MAX, &mut bytes), TransferRead::Bytes);
+        assert_eq!(transfer.read(1, &mut first, usize::MAX, &mut bytes), TransferRead::Bytes);
+        assert_eq!(transfer.read(1, &mut first, usize::MAX, &mut bytes), TransferRead::NotYet);
         assert_eq!(transfer.takers(), [(1, 5, 0), (2, 0, 5)]);
-        assert_eq!(transfer.read(2, &mut second, &mut Vec::new()), TransferRead::Bytes);
+        assert_eq!(transfer.read(2, &mut second, usize::MAX, &mut Vec::new()), TransferRead::Bytes);
         assert_eq!(transfer.state.lock().blocks.len(), 1);
         transfer.end(true);
-        assert_eq!(transfer.read(1, &mut first, &mut bytes), TransferRead::End);
+        assert_eq!(transfer.read(1, &mut first, usize::MAX, &mut bytes), TransferRead::End);
         assert_eq!(String::from_utf8(bytes).expect("text"), format!("$EOF:{mark}\r\nabcde{mark}"));
         transfer.leave(1);
         transfer.leave(2);
-        assert_eq!(transfer.read(2, &mut second, &mut Vec::new()), TransferRead::Lost);
+        assert_eq!(transfer.read(2, &mut second, usize::MAX, &mut Vec::new()), TransferRead::Lost);
         assert!(transfer.state.lock().blocks.is_empty());
         assert_eq!(transfer.announcement(), format!("+FULLRESYNC {id} 77\r\n"));
     }
@@ -320,7 +331,8 @@ mod tests {
         };
         write(b"de");
         let (mut at, mut bytes) = ([0, 0], [Vec::new(), Vec::new()]);
-        let mut read = |client: usize| transfer.read(client as u64 + 1, &mut at[client], &mut bytes[client]);
+        let mut read =
+            |client: usize| transfer.read(client as u64 + 1, &mut at[client], usize::MAX, &mut bytes[client]);
         assert_eq!(
             [read(0), read(0), read(0), read(1)],
             [TransferRead::Bytes, TransferRead::Bytes, TransferRead::NotYet, TransferRead::Bytes]
@@ -341,8 +353,8 @@ mod tests {
         let transfer = Transfer::new((Id::of_bytes([1; 20]), 0), ReplicaForm::default(), None);
         transfer.enter(1, &Arc::new(Mailbox::new(|| ())));
         assert!(transfer.is_being_written());
-        assert_eq!(transfer.read(1, &mut 0, &mut Vec::new()), TransferRead::NotYet);
+        assert_eq!(transfer.read(1, &mut 0, usize::MAX, &mut Vec::new()), TransferRead::NotYet);
         transfer.end(false);
-        assert_eq!(transfer.read(1, &mut 0, &mut Vec::new()), TransferRead::Lost);
+        assert_eq!(transfer.read(1, &mut 0, usize::MAX, &mut Vec::new()), TransferRead::Lost);
     }
 }

@@ -35,6 +35,9 @@ const STEP: Budget = Budget { bytes: 8 << 10, pieces: 16 };
 /// The number of bytes that are encoded before they are written.
 const WRITE_BYTES: usize = 1 << 20;
 
+/// The time after which a replica is sent what is encoded, however little: silence makes it give up.
+const SEND_EVERY_MS: u64 = 1_000;
+
 /// The number of bytes that are written before an fsync.
 const SYNC_BYTES: u64 = 4 << 20;
 
@@ -146,6 +149,8 @@ pub(in crate::engine::persistence) fn give_out(
 
 fn try_give_out(engine: &Engine, begun: Begun, form: SnapshotForm, write: &mut Write<'_>) -> Result<(), String> {
     let Begun { mut snapshot, offset, place, functions, .. } = begun;
+    let is_for_replicas = matches!(form, SnapshotForm::Replicas(_));
+    let mut sent_ms = clock::monotonic_ms();
     let mut output = output::begin_output(engine, form, &snapshot, (offset, place), Instant::now())?;
     functions.iter().for_each(|code| output.function(code));
     let progress = &engine.persistence.snapshots.progress;
@@ -173,13 +178,16 @@ fn try_give_out(engine: &Engine, begun: Begun, form: SnapshotForm, write: &mut W
         });
         let step = step.map_err(|torn| torn.to_string())?;
         written?;
+        let has_bytes = output.pending_len() != 0;
+        let is_silent = is_for_replicas && has_bytes && clock::monotonic_ms() >= sent_ms + SEND_EVERY_MS;
+        if output.pending_len() >= WRITE_BYTES || step == Step::Done || is_silent {
+            output.drain(&mut *write)?;
+            sent_ms = clock::monotonic_ms();
+        }
         let keys_before = progress.keys_done.swap(output.keys_len(), Ordering::Relaxed);
         delay_save(engine, output.keys_len() - keys_before);
         note_hold(engine, snapshot.longest_hold());
         hold_writers_behind_disk(engine);
-        if output.pending_len() >= WRITE_BYTES || step == Step::Done {
-            output.drain(&mut *write)?;
-        }
         match step {
             // An abort at the last moment counts too.
             Step::Done if engine.persistence.snapshots.is_aborted() => return Err(ABORTED.into()),
