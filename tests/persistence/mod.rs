@@ -10,6 +10,7 @@ mod removal;
 pub mod replay;
 mod restarts;
 mod saving;
+mod totals;
 
 use sleeve_tests::{Kind, Server};
 

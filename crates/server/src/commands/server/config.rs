@@ -108,6 +108,7 @@ pub fn reset_stat(cx: &mut Cx<'_>) -> Outcome {
     cx.engine.acl.log.reset_counts();
     cx.engine.replication.replicas.syncs.reset();
     cx.engine.persistence.snapshots.beginnings.reset();
+    cx.engine.persistence.aof.totals().reset();
     if let Some(cluster) = cx.engine.cluster.get() {
         cluster.costs.retain(|_| false);
     }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use sleeve_wire::commands;
 
+use super::info_aof;
 use super::info_writer::Lines;
 use crate::acl::Reason;
 use crate::config::Opt;
@@ -211,14 +212,7 @@ pub fn persistence(cx: &mut Cx<'_>, lines: &mut Lines) {
     lines.add("aof_last_write_status", status(!persistence.fails()));
     lines.zeros(&["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"]);
     if log.is_open {
-        lines.add("aof_current_size", log.current_bytes);
-        lines.add("aof_base_size", log.base_bytes);
-        lines.add("aof_pending_rewrite", u8::from(snapshots.base_scheduled));
-        lines.add("aof_buffer_length", engine.journal.end().saturating_sub(engine.journal.written()));
-        lines.add("aof_pending_bio_fsync", u8::from(log.is_syncing));
-        lines.add("aof_delayed_fsync", log.delayed_syncs);
-        lines.add("aof_written_offset", engine.journal.written());
-        lines.add("aof_synced_offset", engine.journal.synced());
+        info_aof::lines(engine, (log, snapshots.base_scheduled), lines);
     }
     if let Some(loading) = loading {
         lines.add("loading_start_time", loading.started_s);

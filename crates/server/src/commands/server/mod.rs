@@ -7,6 +7,7 @@ pub mod cluster;
 pub mod config;
 pub mod debug;
 pub mod info;
+mod info_aof;
 pub mod info_sections;
 pub mod info_writer;
 pub mod lolwut;

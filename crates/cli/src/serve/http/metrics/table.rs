@@ -173,6 +173,19 @@ pub const NUMBERS: &[Row] = &[
     ("aof_buffer_length", "redis_aof_buffer_length", Gauge, "Bytes that are not written to the AOF yet."),
     ("aof_pending_bio_fsync", "redis_aof_pending_bio_fsync", Gauge, "Syncs of the AOF that wait or run."),
     ("aof_delayed_fsync", "redis_aof_delayed_fsync", Untyped, "Writes that had to wait for a sync of the AOF."),
+    (
+        "aof_total_written_bytes",
+        "sleeve_aof_written_bytes_total",
+        Counter,
+        "Bytes written to the AOF, without rewrites.",
+    ),
+    (
+        "aof_total_writes",
+        "sleeve_aof_writes_total",
+        Counter,
+        "Units that were written to the AOF: commands, transactions, scripts.",
+    ),
+    ("aof_total_syncs", "sleeve_aof_syncs_total", Counter, "Syncs of the AOF."),
     ("module_fork_in_progress", "redis_module_fork_in_progress", Gauge, "Whether a module's child runs; never here."),
     ("module_fork_last_cow_size", "redis_module_fork_last_cow_size", Gauge, "Memory that a module's child had copied."),
     // Statistics.

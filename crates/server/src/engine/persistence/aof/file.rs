@@ -15,6 +15,7 @@ use sleeve_disk::aof::{AofWriter, Healed, Healing, Health, RewriteLimit};
 
 use super::closing::Closing;
 use super::rotation::Rotation;
+use super::totals::Totals;
 use crate::config::{Config, Opt};
 use crate::engine::journal::{Journal, Reader, write_select};
 use crate::engine::persistence::sync_waiters::SyncWaiters;
@@ -76,6 +77,7 @@ pub struct Aof {
 /// Numbers of the open AOF, as its last user has left them, so that INFO does not wait for a disk.
 #[derive(Debug, Default)]
 struct Shown {
+    totals: Totals,
     current_bytes: AtomicU64,
     base_bytes: AtomicU64,
     is_waiting: AtomicBool,
@@ -184,6 +186,11 @@ impl Aof {
             is_syncing: self.is_syncing.load(Ordering::Relaxed),
             delayed_syncs: self.delayed_syncs.load(Ordering::Relaxed),
         }
+    }
+
+    /// Returns the counts of bytes, writes and fsyncs.
+    pub fn totals(&self) -> &Totals {
+        &self.shown.totals
     }
 
     /// Makes this AOF the open one, and returns the number of its opening.

@@ -6,6 +6,7 @@
 //! | `threads` | Its two threads: one writes and syncs, one heals and rewrites. |
 //! | `writer` | Writing the journal to the AOF, syncing it, healing it. |
 //! | `file` | [`Aof`]: the open AOF, and its state. |
+//! | `totals` | The bytes, writes and fsyncs so far, for INFO. |
 //! | `rotation` | Going on in a new increment at the instant of a snapshot. |
 //! | `closing` | The end of an AOF that is switched off. |
 
@@ -14,6 +15,7 @@ mod file;
 mod rotation;
 mod threads;
 mod toggle;
+mod totals;
 mod writer;
 
-pub use file::{Aof, OpenLog, Policy};
+pub use file::{Aof, LogStatus, OpenLog, Policy};

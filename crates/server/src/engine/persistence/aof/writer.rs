@@ -37,6 +37,7 @@ impl Aof {
     /// # Errors
     /// Errors of the operating system: the AOF threads cannot start.
     pub(in crate::engine::persistence) fn open_at_instant(&self, engine: &Engine, log: AofWriter) -> io::Result<()> {
+        self.totals().begin_at(engine.journal.pieces());
         let opening = self.set_open(OpenLog::new(log, &engine.journal));
         engine.persistence.pass(engine.journal.end());
         threads::start(&engine.handle(), opening)
@@ -136,7 +137,11 @@ impl Aof {
     /// Writes the part of the journal that the AOF lacks, with the present options.
     fn write_to(&self, engine: &Engine, open: &mut OpenLog) -> io::Result<()> {
         self.set_options(engine, &mut open.log);
-        open.write(now_s())
+        // The number of units is read first: these have their bytes in the journal, so none is counted before it is written.
+        let (units, before) = (engine.journal.pieces(), open.log.bytes());
+        let written = open.write(now_s());
+        self.totals().note_written(open.log.bytes().saturating_sub(before), units);
+        written
     }
 
     /// Applies the present options to the AOF.
@@ -260,6 +265,7 @@ impl Aof {
             _ if self.opening() != opening => {}
             Ok(()) => {
                 open.log.synced(&job);
+                self.totals().note_synced();
                 self.note_synced(engine, open);
             }
             Err(error) => {
