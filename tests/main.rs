@@ -42,6 +42,7 @@
 //! | `client/credentials` | credentials from a provider |
 //! | `client/examples` | the examples of `crates/client/examples`, run as tests |
 //! | `client/groups` | consumers of a stream's group |
+//! | `client/idle` | a connection to a server that closes idle ones |
 //! | `client/multiplex` | many callers on one connection each get their own reply |
 //! | `client/near_cache` | the near cache |
 //! | `client/reconnect` | a connection that is cut a thousand times |

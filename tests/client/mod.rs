@@ -8,6 +8,7 @@ mod connecting;
 mod credentials;
 mod examples;
 mod groups;
+mod idle;
 mod multiplex;
 mod near_cache;
 mod reconnect;

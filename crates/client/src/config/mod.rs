@@ -322,6 +322,10 @@ impl Config {
     /// no answer there either, so that neither a long script nor a pause costs a connection. Twice as long may pass if
     /// nothing, or a command that waits, is in flight. It is measured coarsely: up to an eighth later. The node of a cluster
     /// is given up sooner, after a second or a fifth of this, if the others say that it has no slots any more.
+    ///
+    /// An idle connection sends a PING once in 5 to 9 seconds by default. A server with a shorter `timeout` closes it once. From
+    /// then on the client sends a PING within half of the time after which that happened, also with `None`, so that the
+    /// connection stays.
     pub fn silence_max(mut self, silence: Option<Duration>) -> Self {
         self.silence_max = silence;
         self

@@ -3,10 +3,12 @@
 //! Silence is measured by the received bytes, not by the answered requests: while a long reply arrives there is no silence.
 //! With a command in flight a silence of half the allowed time raises suspicion, and the server is asked on a second
 //! connection. If it answers there, this connection waits on; if it does not, this one ends. With nothing in flight the
-//! server is asked on this very connection. If the server is the node of a cluster, the other nodes are asked sooner
+//! server is asked on this very connection. A server with `timeout` set closes a connection on which it has heard nothing for
+//! so long. The first such close teaches the time ([`IdleLimit`]), and from then on the server is asked within half of it. If the server is the node of a cluster, the other nodes are asked sooner
 //! (`probe`). This module takes times and gives advice: no socket. One task has it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::probe::{ProbeState, ServerHealth};
@@ -35,6 +37,39 @@ pub(crate) enum InFlight {
     Commands,
 }
 
+/// The shortest idle time that teaches anything: servers count `timeout` in seconds.
+const TAUGHT_MIN: Duration = Duration::from_secs(1);
+
+/// The time after which the server closes idle connections, as far as a close has shown it; 0 while none has. It needs no
+/// permission to read the server's configuration, and holds for a device in between too.
+#[derive(Debug, Default)]
+pub(crate) struct IdleLimit {
+    ms: AtomicU64,
+}
+
+impl IdleLimit {
+    /// Notes that the server has closed a connection that had been idle for this time.
+    fn learn(&self, idle: Duration) {
+        if idle < TAUGHT_MIN {
+            return;
+        }
+        let (known, idle_ms) = (self.ms.load(Ordering::Relaxed), idle.as_millis() as u64);
+        self.ms.store(if known == 0 { idle_ms } else { known.min(idle_ms) }, Ordering::Relaxed);
+    }
+
+    /// Forgets the time: the server cannot be reached, so its end may have closed the connection.
+    pub(crate) fn forget(&self) {
+        self.ms.store(0, Ordering::Relaxed);
+    }
+
+    /// Returns the pause between two PINGs. Bytes are noticed at the next check only, so the server may hear nothing for twice
+    /// the pause: that is half the limit.
+    fn pause(&self) -> Option<Duration> {
+        let ms = self.ms.load(Ordering::Relaxed);
+        (ms != 0).then(|| Duration::from_millis(ms / 4))
+    }
+}
+
 /// The length of a server's silence, and the actions that were taken.
 pub(crate) struct SilenceWatch {
     config: Config,
@@ -50,14 +85,23 @@ pub(crate) struct SilenceWatch {
     heard: Option<Instant>,
     /// The time at which the other connections were last told that the server answers.
     told: Option<Instant>,
+    idle_limit: Arc<IdleLimit>,
 }
 
 impl SilenceWatch {
-    pub(crate) fn new(config: &Config, health: &Arc<ServerHealth>) -> Self {
-        let (config, health) = (config.clone(), health.clone());
+    pub(crate) fn new(config: &Config, health: &Arc<ServerHealth>, idle_limit: &Arc<IdleLimit>) -> Self {
+        let (config, health, idle_limit) = (config.clone(), health.clone(), idle_limit.clone());
         let now = now();
         let (received, flight) = (0, InFlight::Nothing);
-        Self { config, health, received, flight, since: now, looked: now, heard: None, told: None }
+        Self { config, health, received, flight, since: now, looked: now, heard: None, told: None, idle_limit }
+    }
+
+    /// Notes that the server has closed the connection after so many bytes, while nothing was in flight.
+    pub(crate) fn learn(&self, received: u64) {
+        // With bytes that came after the last check, it is unknown how long the connection was idle.
+        if received == self.received && self.flight == InFlight::Nothing {
+            self.idle_limit.learn(self.silence());
+        }
     }
 
     /// Returns the length of the silence while a request was in flight.
@@ -76,6 +120,17 @@ impl SilenceWatch {
         limit.into_iter().chain(silence_max.map(suspicion)).chain(others).min().filter(|&nap| quiet < nap)
     }
 
+    /// Decides what an idle connection calls for after a silence of this length.
+    fn look_at_idle(&mut self, silence: Duration, now: Instant) -> Advice {
+        let doubt = self.config.silence_max.map(|max| max / 10 * 9);
+        let Some(doubt) = doubt.into_iter().chain(self.idle_limit.pause()).min() else { return Advice::Sleep(None) };
+        if silence < doubt {
+            return Advice::Sleep(Some(doubt - silence));
+        }
+        self.since = now;
+        Advice::Ask
+    }
+
     /// Checks the number of bytes that have arrived by now. `waited` is the age of the requests in flight, if it is known.
     pub(crate) fn look(&mut self, received: u64, flight: InFlight, waited: Option<Duration>) -> Advice {
         let now = now();
@@ -92,15 +147,16 @@ impl SilenceWatch {
             self.since = issued.unwrap_or(now);
         }
         self.flight = flight;
-        let Some(silence_max) = self.config.silence_max else { return Advice::Sleep(None) };
-        // The second time of each pair leaves time for an answer that is sent at the last moment.
-        let (doubt, verdict) = match flight {
-            InFlight::Nothing => (silence_max / 10 * 9, Duration::MAX),
-            InFlight::Waiting => (silence_max / 10 * 9, silence_max.saturating_mul(2)),
-            InFlight::Commands => (suspicion(silence_max), silence_max.saturating_add(silence_max / 16)),
-        };
         let silence = now.saturating_duration_since(self.since);
-        if flight != InFlight::Nothing && self.health.is_replaced(self.since) {
+        let silence_max = self.config.silence_max;
+        // The second time of each pair leaves time for an answer that is sent at the last moment.
+        let (silence_max, (doubt, verdict)) = match (flight, silence_max) {
+            (InFlight::Nothing, _) => return self.look_at_idle(silence, now),
+            (_, None) => return Advice::Sleep(None),
+            (InFlight::Waiting, Some(max)) => (max, (max / 10 * 9, max.saturating_mul(2))),
+            (InFlight::Commands, Some(max)) => (max, (suspicion(max), max.saturating_add(max / 16))),
+        };
+        if self.health.is_replaced(self.since) {
             let why = "and the cluster has others where its slots are";
             return Advice::GiveUp(format!("the server has been silent for {silence:.1?}, {why}"));
         }
@@ -112,10 +168,6 @@ impl SilenceWatch {
         if silence < doubt {
             let next = suspicion.filter(|_| !is_suspected).unwrap_or(doubt) - silence;
             return Advice::Sleep(Some(if is_suspected { next.min(LOOK) } else { next }));
-        }
-        if flight == InFlight::Nothing {
-            self.since = now;
-            return Advice::Ask;
         }
         match self.health.known(self.since) {
             ProbeState::Heard(heard) => {

@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use super::heartbeat::IdleLimit;
 use super::probe::ServerHealth;
 use super::state::{CallerReads, Shared};
 use super::tracker::Tracker;
@@ -57,7 +58,7 @@ pub(crate) struct Tenure {
     pub(super) limit_ms: AtomicU32,
 }
 
-/// The facts that the server at the other end has stated in the greeting.
+/// The facts that the server at the other end has stated, in the greeting and since.
 #[derive(Default)]
 pub(super) struct ServerFacts {
     /// The number of databases; 0 while it is unknown.
@@ -66,6 +67,8 @@ pub(super) struct ServerFacts {
     pub(super) pings: AtomicBool,
     /// True if the present connection speaks RESP3.
     pub(super) speaks_resp3: AtomicBool,
+    /// The time after which it closes idle connections, which only a close states.
+    pub(super) idle_limit: Arc<IdleLimit>,
 }
 
 /// A connection, or the attempts to make one.

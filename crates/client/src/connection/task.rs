@@ -164,7 +164,8 @@ async fn serve(
         Ok(watch) => watch,
         Err(error) => return error.into(),
     };
-    let (mut habit, mut silence_watch) = (Habit::default(), SilenceWatch::new(&link.config, &link.health));
+    let (mut habit, mut silence_watch) =
+        (Habit::default(), SilenceWatch::new(&link.config, &link.health, &link.server.idle_limit));
     let mut calls = Calls::default();
     // Bytes that were left to callers on the last connection are lost with it.
     link.caller_reads.take_left();
@@ -210,8 +211,22 @@ async fn serve(
         }
         match read(link, socket, hung_up, By::Task(&mut habit), done) {
             Ok(rest) => unread = rest == Rest::Maybe,
-            Err(cause) => return cause,
+            Err(cause) => {
+                note_idle_end(link, &silence_watch);
+                return cause;
+            }
         }
+    }
+}
+
+/// Teaches the time after which the server closes idle connections, if it has closed this one while nothing was in flight.
+fn note_idle_end(link: &Link, silence_watch: &SilenceWatch) {
+    let is_idle = {
+        let shared = link.shared.lock();
+        shared.pipe.is_idle() && !shared.is_closing()
+    };
+    if let Some(reply_reader) = link.reply_reader.try_lock().filter(|_| is_idle) {
+        silence_watch.learn(reply_reader.bytes_total);
     }
 }
 
@@ -338,6 +353,7 @@ fn refuse(link: &Link, refusal: Refusal) {
     let mut shared = link.shared.lock();
     let refused = if refusal.permanent || !link.is_lasting() { shared.pipe.queue.clear() } else { Vec::new() };
     shared.disconnected(refusal.error.message().to_owned());
+    link.server.idle_limit.forget();
     shared.ledger.refused += 1;
     let error = refusal.at(&link.config.endpoint);
     link.tell(|endpoint| Event::Refused { endpoint, error: error.clone() });

@@ -204,7 +204,7 @@ async fn serve(listener: &Listener, context: &TaskContext, follower: Option<&Fol
         socket: &socket,
         watch,
         context,
-        silence_watch: SilenceWatch::new(&config, &health),
+        silence_watch: SilenceWatch::new(&config, &health, &Arc::default()),
         pings,
         asked: false,
         received_total: 0,
