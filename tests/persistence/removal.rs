@@ -20,7 +20,7 @@ const SHORT: usize = 3;
 /// The longest time that a request may take while the file is removed.
 const LONGEST: Duration = Duration::from_millis(5);
 
-/// Returns whether the server has a file open whose name is gone.
+/// Returns whether the server has a file of the AOF open that has lost its name.
 fn has_nameless_files(server: &Server) -> bool {
     let open = fs::read_dir(format!("/proc/{}/fd", server.process_id())).expect("it runs").flatten();
     let mut open = open.filter_map(|link| fs::read_link(link.path()).ok());

@@ -17,7 +17,7 @@ fn increment_bytes(server: &Server) -> u64 {
 }
 
 #[test]
-fn the_bytes_and_writes_of_known_commands_are_those_by_which_the_aof_grows() {
+fn bytes_and_writes_of_known_commands_are_the_growth_of_the_aof() {
     for options in [["--appendfsync", "always"], ["--appendfsync", "everysec"], ["--aof-checksums", "no"]] {
         let server = start(&[&["--appendonly", "yes"], &options[..]].concat());
         let mut connection = server.connect();

@@ -12,7 +12,7 @@
 //! | `format` | The bytes of an AOF's files: the manifest, the lines between requests, the sum. |
 //! | `disk` | The calls to a file system: the machine's own, in memory, and one that forgets the data that a power cut may take. |
 //! | `own` | Which paths are this program's own to change, and the errors for others. |
-//! | `release` | The room of large files whose names are gone, given back in steps. |
+//! | `release` | The room of large files that have lost their names, given back in steps. |
 //!
 //! # A start
 //!

@@ -1,4 +1,4 @@
-//! The room of large files whose names are gone: it is given back in steps, on a thread of its own.
+//! The room of large files that have lost their names: it is given back in steps, on a thread of its own.
 //!
 //! Removing the last name of a file of several gigabytes makes the kernel free all its blocks and cached pages in one call,
 //! which takes about 0.2 s for each gigabyte. So a caller that takes a name away holds the file open first ([`hold`]), and
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_goes_at_once_and_the_bytes_on_the_thread_when_no_reader_is_left() {
+    fn the_name_goes_at_once_and_the_bytes_when_no_reader_is_left() {
         for removes in [true, false] {
             let path = large(if removes { "removed" } else { "replaced" });
             let reader = File::open(&path).expect("it is there");

@@ -27,7 +27,7 @@ fn a_snapshot_takes_at_least_its_bytes_by_the_rate() {
             let count = stream.read(&mut some).expect("more");
             assert_ne!(count, 0, "it ends after {taken} bytes: {}", primary.log());
             taken += count as u64;
-            // What is before the snapshot has less than 1,000 bytes, and is not bounded.
+            // The lines before the snapshot have fewer than 1,000 bytes, and are not bounded.
             let least = Duration::from_millis(taken.saturating_sub(1_000) * 1_000 / RATE);
             assert!(begun.elapsed() >= least, "{taken} bytes after {:?}, diskless {diskless}", begun.elapsed());
         }

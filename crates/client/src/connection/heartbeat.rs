@@ -4,8 +4,9 @@
 //! With a command in flight a silence of half the allowed time raises suspicion, and the server is asked on a second
 //! connection. If it answers there, this connection waits on; if it does not, this one ends. With nothing in flight the
 //! server is asked on this very connection. A server with `timeout` set closes a connection on which it has heard nothing for
-//! so long. The first such close teaches the time ([`IdleLimit`]), and from then on the server is asked within half of it. If the server is the node of a cluster, the other nodes are asked sooner
-//! (`probe`). This module takes times and gives advice: no socket. One task has it.
+//! so long. The first such close teaches the time ([`IdleLimit`]), and from then on the server is asked within half of it. If
+//! the server is the node of a cluster, the other nodes are asked sooner (`probe`). This module takes times and gives advice:
+//! no socket. One task has it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

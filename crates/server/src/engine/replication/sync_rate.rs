@@ -2,8 +2,8 @@
 //!
 //! Bytes are earned by time alone: a bucket begins empty, so the first `n` bytes take at least `n / rate` seconds. A replica
 //! that took nothing for a while may catch up by one second's worth. Small remainders wait until they are worth a system
-//! call, at most 50 ms. The worker that owns the replica's connection asks at each of its wake-ups, and its periodic work wakes it
-//! between 1 and 500 times a second (`hz`). No clock of its own.
+//! call, at most 50 ms. The worker that owns the replica's connection asks at each of its wake-ups, and its periodic work
+//! wakes it between 1 and 500 times a second (`hz`). No clock of its own.
 
 /// The least time that one piece is worth, in parts of a second.
 const PIECES_A_SECOND: u64 = 20;

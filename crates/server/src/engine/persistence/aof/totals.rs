@@ -1,8 +1,8 @@
 //! The bytes, writes and fsyncs of the AOF since the start or the last CONFIG RESETSTAT, for INFO.
 //!
 //! A write is a unit of the journal: a command, a transaction or a script that has changed data, or a message that goes to
-//! replicas. The bytes are those by which the files of the AOF have grown, the lines between requests included; bases of
-//! rewrites and what a healing writes again are not in them. Any thread.
+//! replicas. The bytes are those by which the files of the AOF have grown, the lines between requests included; neither bases
+//! of rewrites nor the bytes that a healing writes again are in them. Any thread.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
