@@ -14,7 +14,7 @@ mod keys;
 mod latency;
 mod modes;
 pub mod options;
-mod pipe;
+pub mod pipe;
 mod prompt;
 mod replica;
 mod session;

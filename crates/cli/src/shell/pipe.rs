@@ -28,9 +28,11 @@ const PATIENCE: Duration = Duration::from_millis(100);
 pub fn run(stream: &Stream, timeout: Option<Duration>, interrupt: &Interrupt) -> ExitCode {
     let mark = mark();
     let sent = AtomicBool::new(false);
+    // The line is printed before the echo is sent, so that the reader's lines come after it.
+    let all_read = || output::line(format_args!("All data transferred. Waiting for the last reply..."));
     let outcome = std::thread::scope(|scope| {
-        let writer = scope.spawn(|| send(stream, &mark, &sent));
-        let outcome = receive(stream, &mark, &sent, timeout, interrupt);
+        let writer = scope.spawn(|| send(&mut io::stdin().lock(), stream, &mark, &sent, &all_read));
+        let outcome = receive(stream, &mark, &sent, timeout, &|| interrupt.is_heard());
         // The writer may still wait for input that is not needed any more; the process ends without it.
         if outcome.is_err() || !writer.is_finished() {
             finish(&outcome, interrupt);
@@ -40,8 +42,26 @@ pub fn run(stream: &Stream, timeout: Option<Duration>, interrupt: &Interrupt) ->
     ExitCode::from(code(report(&outcome), interrupt))
 }
 
+/// Transfers this input in the same way, prints nothing but errors of requests, and returns the number of replies.
+///
+/// # Errors
+/// If the connection breaks, or the server has refused requests.
+pub fn insert(stream: &Stream, input: &mut (impl Read + Send)) -> io::Result<u64> {
+    let mark = mark();
+    let sent = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| send(input, stream, &mark, &sent, &|| ()));
+        let (counts, _) = receive(stream, &mark, &sent, None, &|| false)?;
+        writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        match counts.errors {
+            0 => Ok(counts.replies),
+            errors => Err(io::Error::other(format!("Server refused {errors} requests"))),
+        }
+    })
+}
+
 /// Ends the process while the writer is blocked in a read of standard input.
-fn finish(outcome: &io::Result<Counts>, interrupt: &Interrupt) -> ! {
+fn finish(outcome: &io::Result<(Counts, End)>, interrupt: &Interrupt) -> ! {
     let clean = report(outcome);
     output::flush();
     std::process::exit(code(clean, interrupt).into());
@@ -57,10 +77,26 @@ struct Counts {
     replies: u64,
 }
 
-/// Prints the closing line; returns true if there was no error.
-fn report(outcome: &io::Result<Counts>) -> bool {
+/// The reason why a transfer is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The echo behind the last request has come back.
+    LastReply,
+    /// The caller has asked for it.
+    Interrupt,
+    /// No reply has come for so long.
+    Timeout(Duration),
+}
+
+/// Prints the closing lines; returns true if there was no error.
+fn report(outcome: &io::Result<(Counts, End)>) -> bool {
     match outcome {
-        Ok(counts) => {
+        Ok((counts, end)) => {
+            match end {
+                End::LastReply => output::line(format_args!("Last reply received from server.")),
+                End::Timeout(limit) => eprintln!("No replies for {} seconds: exiting.", limit.as_secs()),
+                End::Interrupt => {}
+            }
             output::line(format_args!("errors: {}, replies: {}", counts.errors, counts.replies));
             counts.errors == 0
         }
@@ -77,8 +113,14 @@ fn mark() -> Vec<u8> {
     (0..2).map(digits).collect::<String>().into_bytes().into_iter().take(20).collect()
 }
 
-fn send(mut stream: &Stream, mark: &[u8], sent: &AtomicBool) -> io::Result<()> {
-    let mut input = io::stdin().lock();
+/// Sends the input and the echo; `all_read` is called between the two.
+fn send(
+    input: &mut impl Read,
+    mut stream: &Stream,
+    mark: &[u8],
+    sent: &AtomicBool,
+    all_read: &dyn Fn(),
+) -> io::Result<()> {
     let mut chunk = vec![0; CHUNK_LENGTH];
     loop {
         match input.read(&mut chunk) {
@@ -91,8 +133,7 @@ fn send(mut stream: &Stream, mark: &[u8], sent: &AtomicBool) -> io::Result<()> {
     // A line end comes first, because the input's last inline command may have none.
     let mut closing = b"\r\n".to_vec();
     encode(&[b"ECHO", mark], &mut closing);
-    // The line is printed before the echo is sent, so that the reader's lines come after it.
-    output::line(format_args!("All data transferred. Waiting for the last reply..."));
+    all_read();
     stream.write_all(&closing)?;
     sent.store(true, Ordering::Release);
     Ok(())
@@ -103,8 +144,8 @@ fn receive(
     mark: &[u8],
     sent: &AtomicBool,
     timeout: Option<Duration>,
-    interrupt: &Interrupt,
-) -> io::Result<Counts> {
+    is_interrupted: &dyn Fn() -> bool,
+) -> io::Result<(Counts, End)> {
     let last = [format!("${}\r\n", mark.len()).as_bytes(), mark, b"\r\n"].concat();
     let mut counts = Counts::default();
     let mut scanner = Scanner::new();
@@ -112,8 +153,8 @@ fn receive(
     let mut heard = Instant::now();
     stream.set_read_timeout(Some(PATIENCE))?;
     loop {
-        if interrupt.is_heard() {
-            return Ok(counts);
+        if is_interrupted() {
+            return Ok((counts, End::Interrupt));
         }
         match stream.read(&mut chunk) {
             Ok(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "Server closed the connection")),
@@ -123,9 +164,8 @@ fn receive(
                     heard = Instant::now();
                 }
                 if let Some(limit) = timeout.filter(|limit| heard.elapsed() > *limit) {
-                    eprintln!("No replies for {} seconds: exiting.", limit.as_secs());
                     counts.errors += 1;
-                    return Ok(counts);
+                    return Ok((counts, End::Timeout(limit)));
                 }
                 continue;
             }
@@ -134,8 +174,7 @@ fn receive(
         }
         heard = Instant::now();
         if take(&mut buffer, &mut scanner, &last, &mut counts)? {
-            output::line(format_args!("Last reply received from server."));
-            return Ok(counts);
+            return Ok((counts, End::LastReply));
         }
     }
 }

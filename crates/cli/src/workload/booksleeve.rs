@@ -19,6 +19,7 @@ const AT_A_TIME: u64 = 10;
 pub static BOOKSLEEVE: Workload = Workload {
     name: "booksleeve",
     about: "5,000 INCR over 5 databases, 10 at a time",
+    prepare: |_| Ok(()),
     steps: &[
         Step {
             title: "one by one",

@@ -19,6 +19,7 @@ const VALUE: &[u8; 16] = b"0123456789abcdef";
 pub static LOOKUP: Workload = Workload {
     name: "lookup",
     about: "1,000,000 GETs of 1,000 keys",
+    prepare: fill,
     steps: &[
         Step {
             title: "one by one",
@@ -61,7 +62,6 @@ fn fill(client: &Client) -> Result<(), Error> {
 }
 
 fn one_by_one(client: &Client) -> Result<StepTimes, Error> {
-    fill(client)?;
     let watch = Stopwatch::start();
     let mut done = 0;
     while done < SAMPLED {

@@ -23,6 +23,7 @@ const VALUE: &[u8; 16] = b"0123456789abcdef";
 pub static MANY_CALLERS: Workload = Workload {
     name: "many-callers",
     about: "200,000 GETs by threads on one connection, each waiting for its answer",
+    prepare: |_| Ok(()),
     steps: &[
         Step {
             title: "64 threads",
@@ -48,6 +49,7 @@ pub static MANY_CALLERS: Workload = Workload {
 pub static FAN_OUT: Workload = Workload {
     name: "fan-out",
     about: "1,000,000 GETs by one caller, 10,000 of them unanswered at a time",
+    prepare: |_| Ok(()),
     steps: &[Step {
         title: "10,000 in flight",
         document: None,

@@ -25,6 +25,7 @@ const BUFFEREDIS: &str = "more than twice as fast as the pipeline (Bufferedis)";
 pub static MASS_SET: Workload = Workload {
     name: "mass-set",
     about: "1,000,000 SETs of distinct 16-byte keys",
+    prepare: |_| Ok(()),
     steps: &[
         Step {
             title: "one by one",
@@ -57,6 +58,14 @@ pub static MASS_SET: Workload = Workload {
             rounds: 1,
             by_client: |client, count| coalesced(client, Duration::ZERO, count),
             by_raw: Some(|raw: &mut Raw, count| raw.together(&requests(count))),
+        },
+        Step {
+            title: "coalesced; raw is cli --pipe",
+            document: None,
+            operations: OPERATIONS,
+            rounds: 1,
+            by_client: |client, count| coalesced(client, Duration::ZERO, count),
+            by_raw: Some(|raw: &mut Raw, count| raw.piped(&requests(count))),
         },
         Step {
             title: "coalesced, with a delay of 1 ms",

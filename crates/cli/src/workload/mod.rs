@@ -3,7 +3,7 @@
 //! `tour` runs them on an embedded engine, `bench --workload` against any URL, with a round trip added on demand. Over
 //! a socket each step is also done by a bare socket program ([`raw`]) in turns with the client, so that a ratio comes
 //! from one run. From top to bottom: `tour` → here → `booksleeve`, `pipelining`, `mass_set`, `update_token`, `lookup`,
-//! `many_callers` (tables of steps) → `raw`, `proxy`, `sample`.
+//! `set_union`, `many_callers` (tables of steps) → `raw`, `proxy`, `sample`.
 
 mod booksleeve;
 mod lookup;
@@ -13,6 +13,7 @@ mod pipelining;
 pub mod proxy;
 pub mod raw;
 mod sample;
+mod set_union;
 mod step;
 pub mod table;
 pub mod tour;
@@ -38,12 +39,13 @@ use table::Table;
 const NARROW_OPERATIONS_MAX: u64 = 20_000;
 
 /// The workloads: those of the documents, and one that reads, which the documents do not have.
-pub static WORKLOADS: [&Workload; 7] = [
+pub static WORKLOADS: [&Workload; 8] = [
     &booksleeve::BOOKSLEEVE,
     &pipelining::PIPELINING,
     &mass_set::MASS_SET,
     &update_token::UPDATE_TOKEN,
     &lookup::LOOKUP,
+    &set_union::SET_UNION,
     &many_callers::MANY_CALLERS,
     &many_callers::FAN_OUT,
 ];
@@ -131,8 +133,12 @@ pub fn run_all(
 ) -> Result<(), String> {
     for workload in chosen.iter().take_while(|_| !interrupt.is_heard()) {
         table.begin(workload);
+        if let Some(raw) = far.raw.as_deref_mut() {
+            raw.reselect().map_err(|error| error.to_string())?;
+        }
         let mut steps = workload.steps.iter().take_while(|_| !interrupt.is_heard());
-        let outcome = steps.try_for_each(|step| run_step(step, client, &mut far, table));
+        let prepared = (workload.prepare)(client).map_err(|error| error.to_string());
+        let outcome = prepared.and_then(|()| steps.try_for_each(|step| run_step(step, client, &mut far, table)));
         // The written keys are removed even when a step failed.
         let most = workload.steps.iter().map(|step| far.count(step)).max().unwrap_or_default();
         let cleaned = (workload.clean)(client, most).map_err(|error| error.to_string());

@@ -15,6 +15,7 @@ const OPERATIONS: u64 = 1_000;
 pub static PIPELINING: Workload = Workload {
     name: "pipelining",
     about: "1,000 PINGs",
+    prepare: |_| Ok(()),
     steps: &[
         Step {
             title: "one by one",

@@ -7,8 +7,9 @@ use std::io::{self, Read, Write};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::sample::{SAMPLE_TIME_MAX, StepTimes, Stopwatch};
-use crate::endpoint::{Endpoint, Login, Stream};
+use crate::endpoint::{Endpoint, Login, Stream, encode};
 use crate::replies::Replies;
+use crate::shell::pipe;
 
 /// The number of bytes read at once.
 const CHUNK_LENGTH: usize = 64 * 1024;
@@ -38,13 +39,23 @@ impl Requests {
 #[derive(Debug)]
 pub struct Raw {
     stream: Stream,
+    /// The database of the login.
+    database: u32,
     chunk: Vec<u8>,
 }
 
 impl Raw {
     /// Connects.
     pub fn connect(endpoint: &Endpoint, login: &Login) -> io::Result<Self> {
-        Ok(Self { stream: login.connect(endpoint)?, chunk: vec![0; CHUNK_LENGTH] })
+        Ok(Self { stream: login.connect(endpoint)?, database: login.database, chunk: vec![0; CHUNK_LENGTH] })
+    }
+
+    /// Goes back to the database of the login, which the steps of a workload may have left.
+    pub fn reselect(&mut self) -> io::Result<()> {
+        let (mut requests, mut bytes) = (Requests::default(), Vec::new());
+        encode(&["SELECT", &self.database.to_string()], &mut bytes);
+        requests.push(&bytes, 1);
+        self.one_by_one(&requests).map(drop)
     }
 
     /// Sends operations one after the other, each when the one before has been answered, for as long as a sample takes.
@@ -88,6 +99,15 @@ impl Raw {
             }
         }
         Ok(watch.stop(requests.parts.len() as u64))
+    }
+
+    /// Sends all requests as `cli --pipe` does.
+    pub fn piped(&mut self, requests: &Requests) -> io::Result<StepTimes> {
+        self.stream.set_nonblocking(false)?;
+        let watch = Stopwatch::start();
+        let replies = pipe::insert(&self.stream, &mut requests.bytes.as_slice());
+        self.stream.set_read_timeout(None)?;
+        Ok(watch.stop(replies?))
     }
 
     fn await_readiness(&self, unsent: bool) -> io::Result<()> {

@@ -36,6 +36,8 @@ pub struct Workload {
     pub name: &'static str,
     /// A description of the work, in a line.
     pub about: &'static str,
+    /// Writes the keys that the steps read.
+    pub prepare: fn(&Client) -> Result<(), sleeve::Error>,
     /// Its lines.
     pub steps: &'static [Step],
     /// Removes the keys that the steps wrote, of so many operations.

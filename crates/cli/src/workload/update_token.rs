@@ -31,6 +31,7 @@ const BOOK_PIPELINE: &str = "5,991 a second on localhost, 2,841 at 0.271 ms, 18.
 pub static UPDATE_TOKEN: Workload = Workload {
     name: "update-token",
     about: "20,000 calls of five commands that note what a visitor looks at",
+    prepare: |_| Ok(()),
     steps: &[
         Step {
             title: "five round trips a call",
