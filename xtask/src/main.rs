@@ -21,7 +21,7 @@ mod walk;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use release::{book, dist, image, manifests, package, sbom};
+use release::{book, crates, deny, dist, image, manifests, package, sbom};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -80,6 +80,10 @@ enum Chore {
     Manifests,
     /// Write packaging/sbom.cdx.json, the list of the libraries in the binary
     Sbom(sbom::Options),
+    /// Check licences, sources and duplicates of the libraries by the rules of deny.toml
+    Deny,
+    /// Package each crate that is to be published, and build it from its package
+    Crates,
     /// Build the documentation of every crate; a broken link is an error
     Doc,
     /// Install the peers of the tests: redis-server, Valkey and the client libraries
@@ -108,6 +112,8 @@ fn main() -> ExitCode {
         Chore::Book => book::run(),
         Chore::Manifests => manifests::run(),
         Chore::Sbom(options) => sbom::run_chore(&options),
+        Chore::Deny => deny::run_chore(),
+        Chore::Crates => crates::run_chore(),
         Chore::Doc => verify::doc(),
         Chore::Peers => peers::set_up().map(|_| ()),
         Chore::RedisTests(options) => redis_tests::run(&options),

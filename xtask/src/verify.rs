@@ -11,7 +11,7 @@ use crate::counts;
 use crate::machine::Machine;
 use crate::miri;
 use crate::peers;
-use crate::release::{package, sbom};
+use crate::release::{image, package, sbom};
 use crate::steps::{Count, Steps, build_sleeve, cargo, run, run_tests, target_folder};
 use sleeve_tests::Kind;
 use sleeve_tests::server::workspace_root;
@@ -58,6 +58,7 @@ pub fn test() -> Result<(), String> {
     steps.check("the machine as it was", || machine.map_or(Ok(()), Machine::compare));
     steps.check("list of components", sbom::check);
     steps.step("package", || package::check(&sleeve));
+    steps.step("image", || image::check(&sleeve));
     steps.step("instruction counts", counts::check);
     miri::check(&mut steps);
     clients::check(&mut steps, &peers, Kind::Sleeve, &sleeve, "");
