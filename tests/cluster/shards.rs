@@ -6,12 +6,14 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use sleeve_tests::cluster::state_of;
 use sleeve_tests::probe::{ask, wait_until};
 use sleeve_tests::{Cluster, Connection, Redirected, Server, Stops};
 
@@ -67,17 +69,24 @@ impl Load {
     /// # Panics
     /// If an answer was wrong or a write is lost.
     pub fn run(&self, cluster: &mut Cluster, work: impl FnOnce(&mut Cluster, &Self)) {
-        thread::scope(|threads| {
-            let stops = Stops(&self.stops);
-            for shard in &self.shards {
-                threads.spawn(|| self.write(shard));
-            }
-            (0..self.shards.len()).for_each(|shard| self.wait_for_more(shard));
-            work(cluster, self);
-            (0..self.shards.len()).for_each(|shard| self.wait_for_more(shard));
-            drop(stops);
-        });
-        self.check(cluster);
+        let under_load = || {
+            thread::scope(|threads| {
+                let stops = Stops(&self.stops);
+                for shard in &self.shards {
+                    threads.spawn(|| self.write(shard));
+                }
+                (0..self.shards.len()).for_each(|shard| self.wait_for_more(shard));
+                work(cluster, self);
+                (0..self.shards.len()).for_each(|shard| self.wait_for_more(shard));
+                drop(stops);
+            });
+            self.check(cluster);
+        };
+        // A writer that finds a fault does not have the nodes, and their logs tell what led to it.
+        if let Err(fault) = catch_unwind(AssertUnwindSafe(under_load)) {
+            cluster.servers.iter().for_each(|node| eprintln!("{}", state_of(node)));
+            resume_unwind(fault);
+        }
     }
 
     fn write(&self, shard: &Written) {
@@ -214,6 +223,10 @@ pub fn fail_over(cluster: &Cluster, load: &Load, shard: usize, option: Option<&s
     cluster.wait_until_follows(replica, old);
     let words: Vec<&str> = ["CLUSTER", "FAILOVER"].into_iter().chain(option).collect();
     wait_until("the failover is granted", || {
+        // A replica that is asked again may be in the middle of a full sync, and would lead without data.
+        if !cluster.follows(replica, old) && !leads(&cluster.servers[replica]) {
+            return false;
+        }
         let answer = ask(&mut cluster.servers[replica].connect(), &words);
         assert!(answer == "+OK\r\n" || leads(&cluster.servers[replica]), "{answer}");
         let since = Instant::now();

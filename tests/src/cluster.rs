@@ -167,15 +167,21 @@ impl Cluster {
     /// # Panics
     /// If that does not happen in time.
     pub fn wait_until_follows(&self, replica: usize, primary: usize) {
+        let describe = || format!("{}\n{}", state_of(&self.servers[replica]), state_of(&self.servers[primary]));
+        until_or("a node follows its primary", describe, || self.follows(replica, primary));
+    }
+
+    /// Returns whether a node is a replica of another one and its link is up.
+    ///
+    /// # Panics
+    /// If the primary does not answer.
+    pub fn follows(&self, replica: usize, primary: usize) -> bool {
         let port_of = |option| text(&ask(&self.servers[primary], &["CONFIG", "GET", option])).pop();
         let is_port =
             |port: &str| ["port", "tls-port"].into_iter().any(|option| port_of(option).as_deref() == Some(port));
-        let describe = || format!("{}\n{}", state_of(&self.servers[replica]), state_of(&self.servers[primary]));
-        until_or("a node follows its primary", describe, || {
-            let says = try_ask(&self.servers[replica], &["INFO", "replication"]).unwrap_or_default();
-            let port = says.lines().find_map(|line| line.strip_prefix("master_port:"));
-            says.contains("role:slave") && says.contains("master_link_status:up") && port.is_some_and(is_port)
-        });
+        let says = try_ask(&self.servers[replica], &["INFO", "replication"]).unwrap_or_default();
+        let port = says.lines().find_map(|line| line.strip_prefix("master_port:"));
+        says.contains("role:slave") && says.contains("master_link_status:up") && port.is_some_and(is_port)
     }
 
     /// Waits until every running node finds all slots served and all other nodes healthy.
@@ -315,7 +321,7 @@ fn text(answer: &str) -> Vec<String> {
 }
 
 /// Returns the state of a node and the end of its log, for the message of a failed test.
-fn state_of(node: &Server) -> String {
+pub fn state_of(node: &Server) -> String {
     let [replication, nodes] =
         [["INFO", "replication"], ["CLUSTER", "NODES"]].map(|words| try_ask(node, &words).unwrap_or_default());
     format!("{:?} on port {}:\n{replication}\n{nodes}\n{}", node.kind(), node.port(), node.log_tail())
