@@ -13,7 +13,7 @@ use sleeve_server::REDIS_VERSION;
 
 use crate::unsupported::{self, Unsupported};
 use crate::workload::tour;
-use crate::{bench, check, cluster, doctor, migrate, output, reference, serve, shell};
+use crate::{backup, bench, check, cluster, doctor, migrate, output, reference, serve, shell};
 
 /// A Redis-compatible engine, its command line and its load generator in one binary.
 #[derive(Debug, Parser)]
@@ -31,6 +31,8 @@ pub enum Command {
     Bench(Box<bench::options::BenchOptions>),
     Cli(Box<shell::options::ShellOptions>),
     Cluster(cluster::demo::ClusterOptions),
+    Backup(Box<backup::options::BackupOptions>),
+    Restore(backup::options::RestoreOptions),
     Check(check::CheckOptions),
     Migrate(Box<migrate::options::MigrateOptions>),
     Doctor(Box<doctor::options::DoctorOptions>),

@@ -63,16 +63,23 @@ impl Interrupt {
         self.heard.swap(false, Ordering::AcqRel)
     }
 
-    /// Waits until `peer` can be read; returns false if a signal came first.
-    pub fn wait_readable(&self, peer: impl AsFd) -> io::Result<bool> {
+    /// Waits until `peer` can be read, or at most for `limit`; returns false if a signal came first.
+    ///
+    /// # Errors
+    /// `TimedOut` if `limit` has passed, and when a call to the system fails.
+    pub fn wait_readable(&self, peer: impl AsFd, limit: Option<Duration>) -> io::Result<bool> {
         let peer = peer.as_fd();
+        let end = limit.map(|limit| Instant::now() + limit);
         loop {
             if self.is_heard() {
                 return Ok(false);
             }
             let mut descriptors = [PollFd::new(&peer, PollFlags::IN), PollFd::new(&self.wakes, PollFlags::IN)];
-            match poll(&mut descriptors, None) {
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            let pause = left.and_then(|left| Timespec::try_from(left).ok());
+            match poll(&mut descriptors, pause.as_ref()) {
                 Ok(_) if descriptors.first().is_some_and(|peer| !peer.revents().is_empty()) => return Ok(true),
+                Ok(0) if left.is_some_and(|left| left.is_zero()) => return Err(io::ErrorKind::TimedOut.into()),
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }

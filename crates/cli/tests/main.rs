@@ -2,6 +2,7 @@
 //!
 //! One program for all files, because linking a program takes longer than running most of them.
 
+mod backup;
 mod bench;
 mod check;
 mod check_aof;

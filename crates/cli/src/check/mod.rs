@@ -1,10 +1,11 @@
 //! `sleeve check`: reports the contents of a server's files, or their faults. Nothing is changed unless the user asked for
 //! it.
 //!
-//! Called by the name of one of Redis's tools, the program answers as that tool does.
+//! From top to bottom: here → `salvage` (a new file of the keys that can be read) → `rdb`, `aof`. Called by the name of one of
+//! Redis's tools, the program answers as that tool does.
 
 mod aof;
-mod rdb;
+pub mod rdb;
 
 use std::process::ExitCode;
 

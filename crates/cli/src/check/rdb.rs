@@ -98,9 +98,7 @@ impl FileStatistics {
 /// Reads a file to its end, or to the damage; `see` gets each event with the byte behind it.
 fn examine(file: File, mut see: impl FnMut(u64, &Event)) -> (FileStatistics, Option<Damage>) {
     let mut census = FileStatistics::default();
-    // The maker of the file cannot know this secret for long: it lasts as long as this process.
-    let secret = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), std::process::id());
-    let hash_key = HashKey::new(u128::from(secret).to_le_bytes());
+    let hash_key = secret();
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64);
     // The size of an input that is no file, such as a pipe, cannot be known.
     let size = file.metadata().ok().filter(|metadata| metadata.is_file()).map(|metadata| metadata.len());
@@ -128,6 +126,22 @@ fn examine(file: File, mut see: impl FnMut(u64, &Event)) -> (FileStatistics, Opt
     };
     (census.version, census.bytes) = (reader.version(), reader.offset());
     (census, damage)
+}
+
+/// Checks that a file is a whole snapshot and nothing else. Returns the number of its keys, and its length in bytes.
+///
+/// # Errors
+/// The place and the kind of the damage, in words that go on behind the file's name.
+pub fn verify(path: &Path) -> Result<(u64, u64), String> {
+    let file = open(path)?;
+    let size = file.metadata().map_err(|error| error.to_string())?.len();
+    match examine(file, |_, _| {}) {
+        (_, Some(damage)) => Err(format!("is damaged {}", told(&damage))),
+        (census, None) if census.bytes != size => {
+            Err(format!("goes on behind the end of the snapshot, with {} bytes", size.saturating_sub(census.bytes)))
+        }
+        (census, None) => Ok((census.sum(|database| database.keys), census.bytes)),
+    }
 }
 
 /// Runs the check with these options.
@@ -159,7 +173,17 @@ pub fn run(options: &CheckRdbOptions) -> ExitCode {
     }
 }
 
-fn open(path: &Path) -> Result<File, String> {
+/// Returns a secret that the maker of a file cannot know for long: it lasts as long as this process.
+pub fn secret() -> HashKey {
+    let secret = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), std::process::id());
+    HashKey::new(u128::from(secret).to_le_bytes())
+}
+
+/// Opens an input of any kind but a folder.
+///
+/// # Errors
+/// A sentence for the user.
+pub fn open(path: &Path) -> Result<File, String> {
     let file = own::open_input(path).map_err(|error| format!("cannot open {}: {error}", path.display()))?;
     let is_folder = file.metadata().is_ok_and(|metadata| metadata.is_dir());
     if is_folder { Err(format!("{} is a folder; name the file in it", path.display())) } else { Ok(file) }
@@ -189,7 +213,8 @@ fn print(census: &FileStatistics) {
     }
 }
 
-fn plural(count: u64, one: &str, many: &str) -> String {
+/// Returns a count with its noun.
+pub fn plural(count: u64, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 

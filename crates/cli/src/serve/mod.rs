@@ -2,6 +2,7 @@
 //!
 //! The arguments behind the sub-command go to the server as they are, so that redis.conf's syntax has one reader.
 
+pub mod allocator;
 mod http;
 
 use std::ffi::OsString;

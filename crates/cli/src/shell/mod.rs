@@ -16,7 +16,7 @@ mod modes;
 pub mod options;
 pub mod pipe;
 mod prompt;
-mod replica;
+pub mod replica;
 mod session;
 mod stat;
 

@@ -92,6 +92,25 @@ pub fn save(connection: &mut Connection, path: &Path, functions: bool) -> Result
     Ok(())
 }
 
+/// Fetches a snapshot of the server in silence, for a tool with words of its own. `announced` gets the length in bytes, if the
+/// server knows it in advance. Returns the length.
+///
+/// # Errors
+/// The errors of [`save`].
+pub fn fetch(
+    connection: &mut Connection,
+    announced: impl FnOnce(Option<u64>),
+    into: &mut dyn Write,
+) -> Result<u64, String> {
+    for words in [["REPLCONF", "capa", "eof"], ["REPLCONF", "rdb-only", "1"]] {
+        // A server that knows neither sends the same snapshot. If it wants a password, it says so to SYNC as well.
+        connection.ask(&words).map_err(|error| format!("I/O error: {}", without_number(&error)))?;
+    }
+    let end = request(connection)?;
+    announced(if let End::Length(length) = &end { Some(*length) } else { None });
+    transfer(connection, &end, into)
+}
+
 /// Prints the commands that the primary sends to its replicas, as comma-separated values, until Ctrl-C or the end of the
 /// connection.
 ///

@@ -7,6 +7,7 @@ mod embedded;
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::Timespec;
@@ -73,6 +74,8 @@ pub struct Connection {
     has_heard: bool,
     /// Ends a wait for replies.
     interrupt: Option<Arc<Interrupt>>,
+    /// The longest wait for the next byte, where a signal can end the wait.
+    silence_max: Option<Duration>,
 }
 
 impl Connection {
@@ -82,12 +85,25 @@ impl Connection {
             Target::Server(endpoint) => Link::Socket(endpoint.connect()?),
             Target::Embedded(engine) => Link::Embedded(Box::new(Embedded::connect(engine))),
         };
-        Ok(Self { link, scanner: Scanner::new(), buffer: Vec::new(), has_heard: false, interrupt: None })
+        Ok(Self {
+            link,
+            scanner: Scanner::new(),
+            buffer: Vec::new(),
+            has_heard: false,
+            interrupt: None,
+            silence_max: None,
+        })
     }
 
     /// Lets Ctrl-C end every wait for a reply from now on, with an error. The connection is of no use after that.
     pub fn heed(&mut self, interrupt: Arc<Interrupt>) {
         self.interrupt = Some(interrupt);
+    }
+
+    /// Does as [`Connection::heed`], and ends a wait as well if the server sends nothing for so long.
+    pub fn heed_within(&mut self, interrupt: Arc<Interrupt>, silence_max: Duration) {
+        self.heed(interrupt);
+        self.silence_max = Some(silence_max);
     }
 
     /// Returns the socket itself, if there is one, for a transfer that does its own reading and writing.
@@ -230,7 +246,7 @@ impl Connection {
         self.buffer.resize(start + READ_LENGTH, 0);
         let room = self.buffer.get_mut(start..).unwrap_or_default();
         let result = match interrupt {
-            Some(interrupt) => read_unless(stream, room, interrupt),
+            Some(interrupt) => read_unless(stream, room, interrupt, self.silence_max),
             None => (&*stream).read(room),
         };
         self.buffer.truncate(start + result.as_ref().map_or(0, |length| *length));
@@ -249,10 +265,15 @@ impl Connection {
     }
 }
 
-/// Reads, and waits for bytes until Ctrl-C.
+/// Reads, and waits for bytes until Ctrl-C, or for `silence_max`.
 ///
 /// It tries before it waits: bytes that TLS has decrypted already are in no socket that could report them.
-fn read_unless(stream: &Stream, room: &mut [u8], interrupt: &Interrupt) -> io::Result<usize> {
+fn read_unless(
+    stream: &Stream,
+    room: &mut [u8],
+    interrupt: &Interrupt,
+    silence_max: Option<Duration>,
+) -> io::Result<usize> {
     loop {
         stream.set_nonblocking(true)?;
         let result = (&mut &*stream).read(room);
@@ -261,7 +282,13 @@ fn read_unless(stream: &Stream, room: &mut [u8], interrupt: &Interrupt) -> io::R
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             result => return result,
         }
-        if !interrupt.wait_readable(stream)? {
+        let waited = interrupt.wait_readable(stream, silence_max).map_err(|error| match (error.kind(), silence_max) {
+            (io::ErrorKind::TimedOut, Some(limit)) => {
+                io::Error::new(error.kind(), format!("Server has sent nothing for {} seconds", limit.as_secs()))
+            }
+            _ => error,
+        });
+        if !waited? {
             return Err(io::Error::other("Interrupted"));
         }
     }

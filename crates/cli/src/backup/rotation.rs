@@ -1,0 +1,57 @@
+//! The removal of old snapshots from a folder of backups: only of files that `sleeve backup` has named.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use sleeve_disk::own;
+
+use super::checksum;
+use super::name::{Companion, SnapshotName};
+use crate::endpoint::without_number;
+
+/// Removes the oldest snapshots with their checksums, so that `keep` stay; `newest` always stays, whatever the clock said.
+/// Removes as well what backups that were killed have left: checksums without a snapshot, older than all that stay, and
+/// temporary files of dead processes. Returns the paths of the removed snapshots.
+///
+/// # Errors
+/// The file that could not be removed, in a sentence for the user.
+pub fn remove_oldest(folder: &Path, newest: &SnapshotName, keep: u32) -> Result<Vec<PathBuf>, String> {
+    let failed =
+        |path: &Path, error: &std::io::Error| format!("cannot remove {}: {}", path.display(), without_number(error));
+    let entries = fs::read_dir(folder).map_err(|error| format!("cannot list {}: {error}", folder.display()))?;
+    let regular = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
+    let names: Vec<_> = regular.map(|entry| entry.file_name()).collect();
+    let mut snapshots: Vec<_> = names.iter().filter_map(|name| SnapshotName::read(name)).collect();
+    snapshots.retain(|name| name != newest);
+    snapshots.sort_unstable();
+    let kept = usize::try_from(keep).unwrap_or(usize::MAX).saturating_sub(1);
+    let stays = snapshots.split_off(snapshots.len().saturating_sub(kept));
+    let mut removed = Vec::new();
+    for name in &snapshots {
+        let path = folder.join(name.to_string());
+        // The snapshot goes first: one without its checksum is never seen.
+        own::remove(&path).map_err(|error| failed(&path, &error))?;
+        let sum = checksum::path_of(&path);
+        match own::remove(&sum) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(&sum, &error)),
+            _ => removed.push(path),
+        }
+    }
+    let oldest = stays.first().unwrap_or(newest).min(newest);
+    for (file, (name, companion)) in names.iter().filter_map(|file| Some((file, SnapshotName::read_companion(file)?))) {
+        let path = folder.join(file);
+        let is_left_over = match companion {
+            Companion::Sum => name < *oldest && !folder.join(name.to_string()).exists(),
+            Companion::Draft => name < *newest && is_of_the_dead(&path),
+        };
+        if is_left_over && path.exists() {
+            own::remove(&path).map_err(|error| failed(&path, &error))?;
+        }
+    }
+    Ok(removed)
+}
+
+/// Returns whether no process writes a temporary file: its writer holds a lock on it.
+fn is_of_the_dead(path: &Path) -> bool {
+    File::open(path).is_ok_and(|file| file.try_lock().is_ok())
+}
