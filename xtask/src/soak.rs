@@ -91,6 +91,13 @@ const SOAKS: &[Soak] = &[
         env: &[],
     },
     Soak {
+        name: "salvage",
+        shows: "every record outside of the damage is saved from so many snapshots of each server, damaged at random",
+        test: &["--package", "sleeve-cli", "--test", "outside", "salvage::every_record"],
+        size: Size::Count(20_000),
+        env: &[],
+    },
+    Soak {
         name: "soak",
         shows: "memory and the slowest of 1,000 replies stay as they are under a mixed load with one worker and two",
         test: &["--package", "sleeve-tests", "--test", "outside", "concurrency::endurance::a_long_day"],

@@ -14,4 +14,5 @@ mod http;
 mod modes;
 mod packaging;
 mod programs;
+mod salvage;
 mod sweep;

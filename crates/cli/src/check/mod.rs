@@ -6,6 +6,7 @@
 
 mod aof;
 pub mod rdb;
+mod salvage;
 
 use std::process::ExitCode;
 
@@ -15,6 +16,7 @@ pub use rdb::run_words as run_rdb_words;
 const EXAMPLES: &str = "\
 Examples:
   sleeve check rdb dump.rdb
+  sleeve check rdb --salvage saved.rdb dump.rdb
   sleeve check aof appendonlydir/appendonly.aof.manifest
 
 A program that is called redis-check-rdb or redis-check-aof answers as Redis's tool does.
@@ -39,6 +41,7 @@ pub enum What {
 /// Runs the check with these options; the exit code is 0 if the file is whole, and 1 if it is not.
 pub fn run(options: &CheckOptions) -> ExitCode {
     match &options.what {
+        What::Rdb(rdb::CheckRdbOptions { salvage: Some(out), file }) => salvage::run(file, out),
         What::Rdb(options) => rdb::run(options),
         What::Aof(options) => aof::run(options),
     }

@@ -20,8 +20,12 @@ const EXAMPLES: &str = "\
 The file is read as a server would load it, to its last byte, and is not changed. The status is 0 if it is whole, and 1 if
 it is not.
 
+With --salvage every record that can be read, in front of a damage and behind it, is copied into a new file, and the bytes that were
+skipped are named. The status is 0 if nothing is lost. The file is held in memory.
+
 Examples:
   sleeve check rdb /var/lib/redis/dump.rdb
+  sleeve check rdb --salvage saved.rdb dump.rdb
   sleeve check rdb dump.rdb && cp dump.rdb backup/
 ";
 
@@ -29,6 +33,9 @@ Examples:
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CheckRdbOptions {
+    /// Write a new file with every key that can still be read; it must not exist
+    #[arg(long, value_name = "OUT")]
+    pub salvage: Option<PathBuf>,
     /// The file
     pub file: PathBuf,
 }

@@ -2,7 +2,7 @@
 //!
 //! | file | contents |
 //! | --- | --- |
-//! | `file` | Whole files: a [`Writer`](file::Writer) and a [`Reader`](file::Reader), neither of which opens anything. |
+//! | `file` | Whole files: a [`Writer`](file::Writer), a [`Reader`](file::Reader), and [`salvage`](file::salvage) for damaged ones. |
 //! | `types` | A value of each type, written (whole, or a large one part by part), read, and passed over; and the table of them. |
 //! | `rdb_type` | The trait of a type in the format. |
 //! | `record` | One value that is about to be written. |

@@ -26,6 +26,7 @@ pub(super) fn bytes(input: &mut Input<'_>, count: usize) -> Result<(), Bad> {
 /// number.
 pub(super) fn each(input: &mut Input<'_>, part: impl Fn(&mut Input<'_>) -> Result<(), Bad>) -> Result<(), Bad> {
     for _ in 0..input.length()? {
+        input.count_part()?;
         part(input)?;
     }
     Ok(())

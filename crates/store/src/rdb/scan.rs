@@ -219,6 +219,8 @@ fn compressed(source: &mut (impl Source + ?Sized), out: &mut Vec<u8>) -> Result<
 pub struct Input<'a> {
     bytes: &'a [u8],
     corrected: Option<Correction>,
+    /// The number of parts of collections that may still be passed over.
+    parts_left: u64,
 }
 
 /// A string as it stands in the bytes.
@@ -233,7 +235,7 @@ pub(crate) enum Stored<'a> {
 impl<'a> Input<'a> {
     /// Returns an input of all of `bytes`.
     pub fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, corrected: None }
+        Self { bytes, corrected: None, parts_left: u64::MAX }
     }
 
     /// Returns whether everything has been read.
@@ -244,6 +246,25 @@ impl<'a> Input<'a> {
     /// Returns the worst correction of the values that have been read.
     pub fn corrected(&self) -> Option<Correction> {
         self.corrected
+    }
+
+    /// Limits the number of parts that may be passed over from here on.
+    pub(crate) fn limit_parts(&mut self, parts_max: u64) {
+        self.parts_left = parts_max;
+    }
+
+    /// Returns how many parts may still be passed over.
+    pub(crate) fn parts_left(&self) -> u64 {
+        self.parts_left
+    }
+
+    /// Counts a part that is passed over.
+    ///
+    /// # Errors
+    /// [`Bad::Length`] when there were more than the limit allows.
+    pub(crate) fn count_part(&mut self) -> Result<(), Bad> {
+        self.parts_left = self.parts_left.checked_sub(1).ok_or(Bad::Length)?;
+        Ok(())
     }
 
     /// Returns how many bytes have not been read.
@@ -284,6 +305,11 @@ impl<'a> Input<'a> {
 }
 
 impl Stored<'_> {
+    /// Returns whether the string can be wrong in nothing but its bytes: it is not compressed.
+    pub(crate) fn is_plain(&self) -> bool {
+        !matches!(self, Self::Compressed(..))
+    }
+
     /// Appends the string itself to `out`.
     ///
     /// # Errors

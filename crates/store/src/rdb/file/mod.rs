@@ -39,6 +39,7 @@ pub mod fault;
 pub mod feed;
 pub mod oddity;
 pub mod reader;
+pub mod salvage;
 pub mod writer;
 
 pub use batch::{Batch, KeyRecord};

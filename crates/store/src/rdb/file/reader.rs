@@ -19,7 +19,7 @@ use super::oddity::{Odd, Oddity};
 use super::opcode;
 
 /// The version of the format from which on a file ends with a checksum.
-const SUMMED_FROM: u16 = 5;
+pub(super) const SUMMED_FROM: u16 = 5;
 
 /// The characters of a module's name, six bits each.
 const MODULE_LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -315,7 +315,7 @@ fn cut(bytes: &[u8], origin: Origin, bytes_max: usize, batch: &mut Batch) -> (us
 /// Passes over a record. Returns the part in front of its type, the type, and the place of its key, counted from the front of
 /// `length` bytes that end with `input`.
 #[inline]
-fn pass_record(input: &mut Input<'_>, origin: Origin, length: usize) -> Result<(Prefix, u8, usize), Bad> {
+pub(super) fn pass_record(input: &mut Input<'_>, origin: Origin, length: usize) -> Result<(Prefix, u8, usize), Bad> {
     let mut prefix = Prefix::default();
     loop {
         let number = input.byte()?;
