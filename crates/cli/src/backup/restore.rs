@@ -131,7 +131,7 @@ fn place(draft: &mut Draft, target: &Path, logs: &[PathBuf]) -> Result<Vec<PathB
     Ok(kept)
 }
 
-/// Prints the result and the limits of what was checked.
+/// Prints the result and the limits of the checks.
 fn report(verified: &Verified, target: &Path, kept: &[PathBuf], warning: &Option<String>) {
     let Verified { keys, bytes, .. } = verified;
     output::line(format_args!("{}: {keys} keys, {bytes} bytes, checked", target.display()));

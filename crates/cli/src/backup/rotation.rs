@@ -9,8 +9,8 @@ use super::checksum;
 use super::name::{Companion, SnapshotName};
 use crate::endpoint::without_number;
 
-/// Removes the oldest snapshots with their checksums, so that `keep` stay; `newest` always stays, whatever the clock said.
-/// Removes as well what backups that were killed have left: checksums without a snapshot, older than all that stay, and
+/// Removes the oldest snapshots with their checksums, so that `keep` stay; `newest` always stays, even if the clock was set back.
+/// Removes the remains of killed backups as well: checksums without a snapshot, older than all that stay, and
 /// temporary files of dead processes. Returns the paths of the removed snapshots.
 ///
 /// # Errors

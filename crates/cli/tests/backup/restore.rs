@@ -1,4 +1,4 @@
-//! Restoring: what is refused, what is put aside, and how servers with an AOF start on the snapshot.
+//! Restoring: the refusals, the older data put aside, and how servers with an AOF start on the snapshot.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The removal of the oldest snapshots, and of what killed backups have left.
+//! The removal of the oldest snapshots, and of the remains of killed backups.
 
 use super::*;
 

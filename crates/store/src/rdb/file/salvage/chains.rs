@@ -1,9 +1,9 @@
 //! The search for records behind damage: chains of parts that fit each other.
 //!
 //! One part that can be read by chance is no evidence; eight records in a row, or a chain that ends where the file ends, are.
-//! (Three, if there are no eight up to the end.) The place behind the last of them is an *anchor*: it is taken for the beginning of a true part. Then all chains that end
-//! exactly at the anchor are compared, from a place before the damage on, and the one of the most worth is taken. So a part
-//! that was read by chance and leapt over true records loses against them.
+//! (Three, if there are no eight up to the end.) The place behind the last of them is an *anchor*: it is taken for the
+//! beginning of a true part. Then all chains that end exactly at the anchor are compared, from a place before the damage on,
+//! and the one of the most worth is taken. So a part that was read by chance and leapt over true records loses against them.
 
 use std::collections::HashMap;
 
@@ -22,9 +22,9 @@ const PARTS_MAX: usize = 64;
 /// The parts that are allowed to stand in a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// No key was seen: properties and functions may follow.
+    /// The stage before the first key: properties and functions may follow.
     Head,
-    /// Databases and keys follow, and nothing else but the end.
+    /// The stage of databases and keys: else follows but the end.
     Keys,
 }
 
