@@ -58,10 +58,12 @@ impl ClusterState {
         if self.links.get(link).is_none() || self.traffic.loses(&packet) {
             return;
         }
+        // A client may wait for a nodes.conf that its command has changed.
+        let is_save_due = self.duties.save.is_some() && !self.duties.may_wait;
         self.begin(now, host);
         receive::packet(self, link, packet, now, host);
         self.settle(now, host);
-        self.duties.may_wait = true;
+        self.duties.may_wait = !is_save_due;
     }
 
     /// Takes a link that another node has opened, with the IP addresses of the other end and of this end.

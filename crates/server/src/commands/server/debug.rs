@@ -101,7 +101,7 @@ pub fn debug(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         (b"config-rewrite-force-all", 2) => return config::rewrite_with(cx, Added::All),
         (b"digest", 2) => digest(cx),
         (b"digest-value", _) => digest_value(cx, request),
-        (b"drop-cluster-packet-filter", 3) => return cluster::debug_drop_packets(cx, request.arg(2)),
+        (b"drop-cluster-packet-filter", 3) => return cluster::debug_drop_packets(cx, request, request.arg(2)),
         (b"error", 3) => return Err(Error::naming("{}", &[request.arg(2)])),
         (b"loadaof", _) => return persistence::load_aof(cx),
         (b"log", 3) => log_line(cx, request.arg(2)),

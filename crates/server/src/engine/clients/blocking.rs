@@ -187,6 +187,12 @@ impl Waiter {
         (next_ms != u64::MAX).then_some(next_ms)
     }
 
+    /// Returns whether the client waits for keys or for other servers: not for work that this server has begun for it, such as
+    /// SAVE, whose end it is told in any case.
+    pub fn waits_for_others(&self) -> bool {
+        !self.keys.is_empty() || matches!(self.on_timeout, OnTimeout::Replicas(_) | OnTimeout::Disks(_))
+    }
+
     /// Returns the first of the keys for which the client waits. None if it waits for something else.
     pub fn first_key(&self) -> Option<&DatabaseKey> {
         self.keys.first().map(|waited| &waited.key)

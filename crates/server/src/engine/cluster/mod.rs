@@ -8,6 +8,7 @@
 //!
 //! | file | contents |
 //! | --- | --- |
+//! | `held_replies` | Replies to commands of CLUSTER that wait for the thread of the bus. |
 //! | `host` | The facts that the state machine asks the server for. |
 //! | `judgement` | Whether this node serves a request. |
 //! | `link_gauges` | The queues of the links of the bus. |
@@ -17,6 +18,7 @@
 //! | `slot_marks` | The service of each slot, as a byte. |
 //! | `view_change` | A new view is shown, and clients are told of slots that have left. |
 
+pub mod held_replies;
 pub mod host;
 pub(crate) mod judgement;
 pub mod link_gauges;
@@ -35,6 +37,7 @@ use sleeve_cluster::state::{ClusterState, NOBODY, View};
 use sleeve_cluster::{SLOTS, Slot};
 
 use crate::config::{Config, Opt};
+use held_replies::HeldReplies;
 use judgement::WhenDown;
 pub use judgement::{is_of_shard, keeps_channels};
 use link_gauges::LinkGauges;
@@ -55,6 +58,8 @@ pub struct Cluster {
     pub costs: SlotCosts,
     /// The messages of clients for other nodes.
     pub outbox: Outbox,
+    /// The replies that wait for the thread of the bus.
+    pub held_replies: HeldReplies,
     /// The queues of the links of the bus.
     pub gauges: LinkGauges,
     view: RwLock<Arc<View>>,
@@ -85,6 +90,7 @@ impl Cluster {
             marks: SlotMarks::default(),
             costs: SlotCosts::default(),
             outbox: Outbox::default(),
+            held_replies: HeldReplies::default(),
             gauges: LinkGauges::default(),
             view: RwLock::new(Arc::new(nothing)),
             waker: OnceLock::new(),
@@ -125,6 +131,11 @@ impl Cluster {
     /// Sets the function that wakes the thread of the bus, which must not block. The first one stays.
     pub fn set_waker(&self, wake: impl Fn() + Send + Sync + 'static) {
         _ = self.waker.set(Box::new(wake));
+    }
+
+    /// Returns whether the thread of the bus carries out the actions of the state.
+    pub fn has_bus(&self) -> bool {
+        self.waker.get().is_some()
     }
 
     /// Wakes the thread of the bus: the state has actions for it, or the outbox has messages.

@@ -49,7 +49,8 @@ pub fn follow_primary(engine: &Engine, primary: Address) -> bool {
     disconnect_journal_followers(engine);
     if !was_replica {
         // Clients of a replica may no longer take the elements for which they wait.
-        engine.clients.blocking.all().iter().for_each(|waiter| engine.refuse(waiter, &UNBLOCKED));
+        let waiters = engine.clients.blocking.all();
+        waiters.iter().filter(|waiter| waiter.waits_for_others()).for_each(|waiter| engine.refuse(waiter, &UNBLOCKED));
     }
     true
 }

@@ -18,8 +18,8 @@ use super::tls::LinkTls;
 use super::{actions, departed_slots, dial, new_node};
 use crate::config::Opt;
 use crate::engine::Engine;
-use crate::engine::cluster::Cluster;
 use crate::engine::cluster::host::{ServerHost, time};
+use crate::engine::cluster::{Cluster, held_replies};
 use crate::engine::replication::role::Address;
 use crate::host::clock::Instant;
 use crate::host::dice::Dice;
@@ -361,18 +361,20 @@ impl Bus {
 
 /// The actions of the state machine.
 impl Bus {
-    /// Carries out the actions of the state machine, and shows its view. The packets among them leave with the next flush,
-    /// when the view is shown.
+    /// Carries out the actions of the state machine, shows its view, and replies to the commands that wanted them. The packets
+    /// among them leave with the next flush, when the view is shown.
     ///
     /// # Errors
     /// nodes.conf cannot be written.
     fn settle(&mut self, now: Instant) -> Result<(), String> {
         loop {
+            // They are taken first, because the actions of each are in the state before its reply is held.
+            let replies = self.cluster().held_replies.take();
             let (actions, version) = {
                 let mut state = self.cluster().state.lock();
                 (state.take_actions(), state.version())
             };
-            if actions.is_empty() && version == self.shown {
+            if replies.is_empty() && actions.is_empty() && version == self.shown {
                 return Ok(());
             }
             for action in actions {
@@ -383,6 +385,7 @@ impl Bus {
             if version > self.shown {
                 self.shown = actions::show(&self.engine, self.cluster());
             }
+            held_replies::send(&self.engine, replies);
         }
     }
 

@@ -227,6 +227,24 @@ fn a_node_comes_back_with_its_id_and_its_cluster() {
 }
 
 #[test]
+fn a_command_is_confirmed_when_its_change_is_in_nodes_conf() {
+    let node = Node::begin(&[]);
+    let mut session = Local::open(&node.engine, || ());
+    for slot in 0..50 {
+        let mut reply = Vec::new();
+        session.exchange(format!("CLUSTER ADDSLOTS {slot}\r\n").as_bytes(), &mut reply).expect("a session");
+        assert_eq!(reply, b"+OK\r\n");
+        let file = std::fs::read_to_string(node.folder.join("nodes.conf")).expect("nodes.conf");
+        let slots = if slot == 0 { " 0\n".to_owned() } else { format!(" 0-{slot}\n") };
+        assert!(file.contains(&slots), "{file}");
+    }
+    let mut replies = Vec::new();
+    let transaction = b"MULTI\r\nCLUSTER ADDSLOTS 50\r\nEXEC\r\n";
+    session.exchange(transaction, &mut replies).expect("a session");
+    assert!(replies.ends_with(b"*1\r\n+OK\r\n"), "a transaction does not wait");
+}
+
+#[test]
 fn a_replica_follows_its_primary_and_serves_no_writes() {
     let (one, other) = (Node::begin(&[]), Node::begin(&[]));
     one.take_all_slots();

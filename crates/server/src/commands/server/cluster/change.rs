@@ -1,7 +1,8 @@
 //! The subcommands that change the cluster.
 //!
 //! They run with all shards locked, so that the workers see the change before the client sees the reply. The thread of the
-//! bus carries out the actions behind it: packets, nodes.conf, a new role.
+//! bus carries out the actions behind it: nodes.conf, a new role, packets. The client is blocked until then. In a transaction
+//! it may not be, and gets the reply at once.
 
 use sleeve_cluster::Slot;
 use sleeve_cluster::admin::{self, Operation, Refusal, SlotMove};
@@ -10,6 +11,7 @@ use sleeve_wire::number;
 
 use super::{enabled, too_many};
 use crate::context::Cx;
+use crate::engine::clients::blocking::{Block, OnTimeout};
 use crate::engine::cluster::host::{ServerHost, time};
 use crate::engine::cluster::view_change;
 use crate::engine::readiness::Hindrance;
@@ -37,10 +39,28 @@ fn operate<T>(cx: &mut Cx<'_>, command: impl FnOnce(&mut Operation<'_>) -> Resul
     outcome.map_err(|refusal| Error::naming("ERR {}", &[refusal.text()]))
 }
 
-/// Runs a command that replies with OK.
-fn operate_ok(cx: &mut Cx<'_>, command: impl FnOnce(&mut Operation<'_>) -> Result<(), Refusal>) -> Outcome {
+/// Runs a command that replies with OK when its actions are carried out.
+fn operate_ok(
+    cx: &mut Cx<'_>,
+    request: Request<'_>,
+    command: impl FnOnce(&mut Operation<'_>) -> Result<(), Refusal>,
+) -> Outcome {
     operate(cx, command)?;
-    cx.reply().ok();
+    reply_when_done(cx, request, "OK".to_owned())
+}
+
+/// Replies when the thread of the bus has carried out the actions that are in the state now.
+fn reply_when_done(cx: &mut Cx<'_>, request: Request<'_>, reply: String) -> Outcome {
+    let cluster = enabled(cx.engine)?;
+    if !cluster.has_bus() || !cx.may_block() {
+        cx.reply().simple(&reply);
+        return Ok(());
+    }
+    cx.block(request.row, Block { deadline_ms: None, waits: Vec::new(), on_timeout: OnTimeout::Null });
+    if let Some(waiter) = cx.state.blocked.clone() {
+        cluster.held_replies.hold(waiter, reply);
+        cluster.wake();
+    }
     Ok(())
 }
 
@@ -51,12 +71,12 @@ pub fn meet(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         return Err(too_many(request));
     }
     let bus_port = (request.len() == 5).then(|| request.arg(4));
-    operate_ok(cx, |operation| admin::meet(operation, request.arg(2), request.arg(3), bus_port))
+    operate_ok(cx, request, |operation| admin::meet(operation, request.arg(2), request.arg(3), bus_port))
 }
 
 /// CLUSTER FORGET node-id
 pub fn forget(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    operate_ok(cx, |operation| admin::forget(operation, request.arg(2)))
+    operate_ok(cx, request, |operation| admin::forget(operation, request.arg(2)))
 }
 
 /// CLUSTER ADDSLOTS and DELSLOTS slot \[slot ...\]
@@ -66,7 +86,7 @@ pub fn slots(cx: &mut Cx<'_>, request: Request<'_>, adds: bool) -> Outcome {
     let slots: Result<Vec<Slot>, Refusal> = request.args.from(2).iter().map(admin::slot_of).collect();
     let slots = slots.map_err(|refusal| Error::naming("ERR {}", &[refusal.text()]))?;
     let ranges = slots.into_iter().map(|slot| Ok((slot, slot)));
-    operate_ok(cx, |operation| match adds {
+    operate_ok(cx, request, |operation| match adds {
         true => admin::add_slots(operation, ranges),
         false => admin::delete_slots(operation, ranges),
     })
@@ -80,15 +100,15 @@ pub fn slot_ranges(cx: &mut Cx<'_>, request: Request<'_>, adds: bool) -> Outcome
     }
     let range = |at: usize| Ok((admin::slot_of(request.arg(at))?, admin::slot_of(request.arg(at + 1))?));
     let ranges = (2..request.len()).step_by(2).map(range);
-    operate_ok(cx, |operation| match adds {
+    operate_ok(cx, request, |operation| match adds {
         true => admin::add_slots(operation, ranges),
         false => admin::delete_slots(operation, ranges),
     })
 }
 
 /// CLUSTER FLUSHSLOTS
-pub fn flush_slots(cx: &mut Cx<'_>) -> Outcome {
-    operate_ok(cx, admin::flush_slots)
+pub fn flush_slots(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    operate_ok(cx, request, admin::flush_slots)
 }
 
 /// CLUSTER SETSLOT slot IMPORTING node-id | MIGRATING node-id | NODE node-id | STABLE
@@ -99,7 +119,7 @@ pub fn set_slot(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     // A client that sends a timeout behind the words is told that this server has none.
     let words = |to: &SlotMove<'_>| if matches!(to, SlotMove::Stable) { 4 } else { 5 };
     let to = slot_move(request).filter(|to| request.len() == words(to));
-    operate_ok(cx, |operation| admin::set_slot(operation, request.arg(2), to))
+    operate_ok(cx, request, |operation| admin::set_slot(operation, request.arg(2), to))
 }
 
 /// Returns the move that CLUSTER SETSLOT names, with any words behind it. None if the words are others.
@@ -130,7 +150,7 @@ fn copy_set_slot(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
 
 /// CLUSTER REPLICATE node-id
 pub fn replicate(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
-    operate_ok(cx, |operation| admin::replicate(operation, request.arg(2)))
+    operate_ok(cx, request, |operation| admin::replicate(operation, request.arg(2)))
 }
 
 /// CLUSTER FAILOVER \[FORCE | TAKEOVER\]
@@ -142,7 +162,7 @@ pub fn failover(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Some(word) if word.eq_ignore_ascii_case(b"takeover") => FailoverKind::Takeover,
         Some(_) => return Err(Error::SYNTAX),
     };
-    operate_ok(cx, |operation| admin::failover(operation, kind))
+    operate_ok(cx, request, |operation| admin::failover(operation, kind))
 }
 
 /// CLUSTER RESET \[HARD | SOFT\]
@@ -154,7 +174,7 @@ pub fn reset(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Some(word) if word.eq_ignore_ascii_case(b"hard") => true,
         Some(_) => return Err(Error::SYNTAX),
     };
-    operate_ok(cx, |operation| admin::reset(operation, is_hard))
+    operate_ok(cx, request, |operation| admin::reset(operation, is_hard))
 }
 
 /// Returns the one option of a subcommand.
@@ -167,23 +187,22 @@ fn option(request: Request<'_>) -> Result<Option<&[u8]>, Error> {
 }
 
 /// CLUSTER BUMPEPOCH
-pub fn bump_epoch(cx: &mut Cx<'_>) -> Outcome {
+pub fn bump_epoch(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     let (is_new, epoch) = operate(cx, admin::bump_epoch)?;
     let word = if is_new { "BUMPED" } else { "STILL" };
-    cx.reply().simple(&format!("{word} {epoch}"));
-    Ok(())
+    reply_when_done(cx, request, format!("{word} {epoch}"))
 }
 
 /// CLUSTER SET-CONFIG-EPOCH config-epoch
 pub fn set_config_epoch(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
     enabled(cx.engine)?;
     let epoch = number::parse_i64(request.arg(2)).ok_or(Error::NOT_INTEGER)?;
-    operate_ok(cx, |operation| admin::set_config_epoch(operation, epoch))
+    operate_ok(cx, request, |operation| admin::set_config_epoch(operation, epoch))
 }
 
 /// CLUSTER SAVECONFIG
-pub fn save_config(cx: &mut Cx<'_>) -> Outcome {
-    operate_ok(cx, admin::save_config)
+pub fn save_config(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
+    operate_ok(cx, request, admin::save_config)
 }
 
 /// DEBUG CLUSTERLINK KILL TO | FROM | ALL node-id
@@ -195,13 +214,13 @@ pub fn debug_link(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         b"all" => (true, true),
         _ => return Err(Error::naming("ERR Unknown direction {}", &[word])),
     };
-    operate_ok(cx, |operation| admin::kill_links(operation, outgoing, incoming, request.arg(4)))
+    operate_ok(cx, request, |operation| admin::kill_links(operation, outgoing, incoming, request.arg(4)))
 }
 
 /// DEBUG DROP-CLUSTER-PACKET-FILTER packet-type
-pub fn debug_drop_packets(cx: &mut Cx<'_>, code: &[u8]) -> Outcome {
+pub fn debug_drop_packets(cx: &mut Cx<'_>, request: Request<'_>, code: &[u8]) -> Outcome {
     let code = number::parse_i64(code).ok_or(Error::NOT_INTEGER)?;
-    operate_ok(cx, |operation| admin::drop_packets(operation, code))
+    operate_ok(cx, request, |operation| admin::drop_packets(operation, code))
 }
 
 /// CLUSTER COUNT-FAILURE-REPORTS node-id
