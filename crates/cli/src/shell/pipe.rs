@@ -84,7 +84,7 @@ enum End {
     LastReply,
     /// The caller has asked for it.
     Interrupt,
-    /// No reply has come for so long.
+    /// The time without a reply was this long.
     Timeout(Duration),
 }
 

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::engine::Engine;
 use crate::engine::clients::blocking::Waiter;
 
 /// The replies, oldest first, each with the client that waits for it.
@@ -24,12 +23,5 @@ impl HeldReplies {
     /// Takes the replies of which the actions are in the state by now, or were there before.
     pub fn take(&self) -> Vec<(Arc<Waiter>, String)> {
         std::mem::take(&mut *self.0.lock())
-    }
-}
-
-/// Sends replies of which the actions are carried out. No shard is locked.
-pub fn send(engine: &Engine, replies: Vec<(Arc<Waiter>, String)>) {
-    for (waiter, text) in replies {
-        engine.answer(&waiter, |reply| reply.simple(&text));
     }
 }

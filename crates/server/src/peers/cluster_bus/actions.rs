@@ -7,6 +7,7 @@ use sleeve_cluster::action::LogLevel;
 
 use crate::config::{ClientClass, Opt};
 use crate::engine::Engine;
+use crate::engine::clients::blocking::Waiter;
 use crate::engine::cluster::{Cluster, view_change};
 use crate::engine::journal::BatchBuffer;
 use crate::engine::keyspace::all_shards;
@@ -94,6 +95,13 @@ pub(super) fn flush_all(engine: &Arc<Engine>) {
     let mut replies = Vec::new();
     if session.exchange(b"FLUSHALL SYNC\r\n", &mut replies).is_err() || !replies.starts_with(b"+OK") {
         log::warning(&format!("The keys cannot be removed: {}", String::from_utf8_lossy(&replies).trim_end()));
+    }
+}
+
+/// Sends the replies to commands of which the actions are carried out.
+pub(super) fn reply(engine: &Engine, replies: Vec<(Arc<Waiter>, String)>) {
+    for (waiter, text) in replies {
+        engine.answer(&waiter, |reply| reply.simple(&text));
     }
 }
 

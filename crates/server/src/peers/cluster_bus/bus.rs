@@ -18,8 +18,8 @@ use super::tls::LinkTls;
 use super::{actions, departed_slots, dial, new_node};
 use crate::config::Opt;
 use crate::engine::Engine;
+use crate::engine::cluster::Cluster;
 use crate::engine::cluster::host::{ServerHost, time};
-use crate::engine::cluster::{Cluster, held_replies};
 use crate::engine::replication::role::Address;
 use crate::host::clock::Instant;
 use crate::host::dice::Dice;
@@ -385,7 +385,7 @@ impl Bus {
             if version > self.shown {
                 self.shown = actions::show(&self.engine, self.cluster());
             }
-            held_replies::send(&self.engine, replies);
+            actions::reply(&self.engine, replies);
         }
     }
 

@@ -5,9 +5,9 @@
 //! byte). One thread; the whole file is in memory, and nothing else in proportion to it but a few numbers for each record.
 //!
 //! 1. If the sum at the end says that a single byte was changed, and which one, it is changed back.
-//! 2. Parts are read one after the other. Where none can be read, the next anchor is searched for ([`chains`]). The damaged
+//! 2. Parts are read one after the other. Where none can be read, the next anchor is searched for (`chains`). The damaged
 //!    record may have swallowed the beginning of its successors: a length has grown, and the reading failed only some records
-//!    later. So the search begins in the last [`LOOK_BACK`] records.
+//!    later. So the search begins in the last `LOOK_BACK` records.
 //! 3. If all parts can be read, but fewer keys are there than the file announces, a damaged record has swallowed others and
 //!    ends where one of them ends. Chains inside of records that end where a record ends, and have as many records as are
 //!    missing, are kept as well.
