@@ -51,7 +51,7 @@ fn a_good_configuration_is_reported_line_by_line() {
 
 #[test]
 fn all_faults_are_reported_at_once() {
-    let wrong = "prot 1\nport 99999\nrequirepass \"a\"b\nmaxmemroy 1\nio-threads 4\nsyslog-enabled yes\nlogfile /nonexistent/a.log\n\
+    let wrong = "prot 1\nport 99999\nrequirepass \"a\"b\nmaxmemroy 1\nio-threads 0\nsyslog-enabled yes\nlogfile /nonexistent/a.log\n\
                  include /nonexistent/b.conf\nuser alice nonsense\ntls-port 7002\n";
     let (is_good, said, complaint) = check("all", wrong, &["--bind", "256.1.1.1"]);
     assert!(!is_good && said.is_empty(), "{said}");
@@ -60,7 +60,7 @@ fn all_faults_are_reported_at_once() {
         "line 2, 'port 99999': argument must be between 0 and 65535 inclusive",
         "line 3, 'requirepass \"a\"b': Unbalanced quotes in configuration line",
         "line 4, 'maxmemroy 1': Bad directive or wrong number of arguments. Did you mean 'maxmemory'?",
-        "line 5, 'io-threads 4': '4' is not supported yet, only '1' is: write 'workers 4', whose threads",
+        "line 5, 'io-threads 0': argument must be between 1 and 128 inclusive",
         "line 6, 'syslog-enabled yes': 'yes' is not supported yet, only 'no' is: write 'syslog-enabled no', and start",
         "Can't open the log file '/nonexistent/a.log': No such file or directory",
         "can't open config file '/nonexistent/b.conf': No such file or directory",

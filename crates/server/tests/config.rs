@@ -334,12 +334,7 @@ fn file_errors_name_line_and_reason() {
         ("replicaof a b", 1, "replicaof a b", "Invalid master port"),
         ("replicaof a 70000", 1, "replicaof a 70000", "Invalid master port"),
         ("replicaof a", 1, "replicaof a", "wrong number of arguments"),
-        (
-            "io-threads 4",
-            1,
-            "io-threads 4",
-            "'4' is not supported yet, only '1' is: write 'workers 4', whose threads execute commands as well as move bytes",
-        ),
+        ("io-threads 129", 1, "io-threads 129", "argument must be between 1 and 128 inclusive"),
         ("Maxmemroy 1gb", 1, "Maxmemroy 1gb", "Bad directive or wrong number of arguments\nDid you mean 'maxmemory'?"),
         ("PORT abc", 1, "PORT abc", "argument couldn't be parsed into an integer"),
         (
@@ -372,6 +367,20 @@ fn the_command_line_follows_file_and_standard_input() {
         missing,
         Err("Fatal error, can't open config file '/nonexistent.conf': No such file or directory".into())
     );
+}
+
+#[test]
+fn the_threads_of_a_configuration_of_redis_are_workers() {
+    for (text, workers, threads) in [
+        ("io-threads 4", "4", "4"),
+        ("workers 3\nio-threads 4", "3", "4"),
+        ("io-threads 4\nworkers 3", "3", "4"),
+        ("workers 3\nio-threads 1", "3", "1"),
+    ] {
+        let config = Config::default();
+        load_text(&config, text).expect("a configuration");
+        assert_eq!(get(&config, &["workers", "io-threads"]), ["workers", workers, "io-threads", threads], "{text}");
+    }
 }
 
 #[test]

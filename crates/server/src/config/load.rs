@@ -102,8 +102,14 @@ pub struct Loaded {
 
 /// Applies the command line as [`load`] does, and returns all faults.
 pub fn load_all(config: &Config, arguments: &Arguments, standard_input: impl Read) -> Loaded {
-    let mut reading =
-        Reading { config, warnings: Vec::new(), faults: Vec::new(), refused: Vec::new(), has_save_points: false };
+    let mut reading = Reading {
+        config,
+        warnings: Vec::new(),
+        faults: Vec::new(),
+        refused: Vec::new(),
+        has_save_points: false,
+        has_workers: false,
+    };
     reading.apply(&arguments.defaults, 0);
     // The first rule for snapshots of what follows replaces those of the defaults.
     reading.has_save_points = false;
@@ -111,6 +117,7 @@ pub fn load_all(config: &Config, arguments: &Arguments, standard_input: impl Rea
         Ok(text) => reading.apply(&text, 0),
         Err(error) => reading.faults.push(error),
     }
+    reading.count_threads_of_redis();
     let refused = reading.refused.into_iter().map(|(_, bad)| LoadError::Line(bad));
     let contradiction = contradiction(config).map(LoadError::Whole);
     let faults = reading.faults.into_iter().chain(refused).chain(contradiction).collect();
@@ -177,6 +184,8 @@ struct Reading<'a> {
     refused: Vec<(Opt, BadLine)>,
     /// A line has set rules for snapshots already: the rules of further lines are added to them.
     has_save_points: bool,
+    /// A line has set the number of workers.
+    has_workers: bool,
 }
 
 impl Reading<'_> {
@@ -251,7 +260,19 @@ impl Reading<'_> {
             return assign(self.config, &all);
         }
         self.has_save_points |= is_save;
+        self.has_workers |= name.eq_ignore_ascii_case(Opt::Workers.name().as_bytes());
         assign(self.config, words)
+    }
+
+    /// Takes the threads that a configuration of Redis wants for workers. With `io-threads 1`, which is Redis's default, the
+    /// number of workers is that of the cores.
+    fn count_threads_of_redis(&mut self) {
+        let threads = self.config.number(Opt::IoThreads);
+        if threads > 1 && !self.has_workers {
+            // The range of workers has that of these threads in it.
+            let fault = self.config.assign(Opt::Workers, &[threads.to_string().as_bytes()]).err();
+            self.faults.extend(fault.map(LoadError::Whole));
+        }
     }
 }
 

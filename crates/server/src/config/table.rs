@@ -5,7 +5,7 @@
 //!
 //! An option of a feature that does not exist yet is either absent, and so unknown like a misspelt one, or of kind
 //! [`Kind::Fixed`]. A fixed option takes only the values that are true of this server. Test harnesses and client libraries
-//! start servers with `syslog-enabled no` or `io-threads 1`, and such true statements must not be refused.
+//! start servers with `syslog-enabled no` or `activedefrag no`, and such true statements must not be refused.
 //!
 //! The table holds no values (`state` does) and checks none (`value` does). It is constant data, for any thread.
 
@@ -437,6 +437,8 @@ options! {
     // The process.
     Workers "workers" number(1, 1_024), "1", Live,
         "Threads that serve clients; by default one for each core of the machine. If the number is lowered, a surplus thread takes no new connections and ends with its last one.";
+    IoThreads "io-threads" number(1, 128), "1", Startup,
+        "Threads that serve clients, as in a configuration of Redis: if it is more than 1 and no line sets 'workers', so many workers are started.";
     Io "io" DRIVERS, "epoll", Own,
         "Driver of the sockets: epoll waits for ready sockets, and the worker receives and sends; uring receives and sends with io_uring; tokio uses tasks of tokio. The last three words are older names of the first three.";
     IoBusyPoll "io-busy-poll" = "io-look" Kind::Flag, "yes", Live,
@@ -650,8 +652,6 @@ options! {
     // Features that are not built yet: options with the values that are true until then.
     EnableModuleCommand "enable-module-command" ACCESS, "no", Startup,
         "Connections that may use MODULE LOAD, which answers with an error, because there are no modules.";
-    IoThreads "io-threads" Kind::Fixed(&["1"]), "1", Startup,
-        "Threads that only move bytes; 'workers' is the number of threads here.";
     IoThreadsDoReads "io-threads-do-reads" NO, "no", Startup,
         "Whether these threads also read; see 'workers'.";
     Activedefrag "activedefrag" NO, "no", Live,

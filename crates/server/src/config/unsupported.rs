@@ -140,7 +140,6 @@ const TRUE_ANYWAY: &[(&str, &str)] = &[
 
 /// The advice for a value that an option of kind `Fixed` does not take; `{}` in it stands for that value.
 const INSTEAD: &[(Opt, &str)] = &[
-    (Opt::IoThreads, "write 'workers {}', whose threads execute commands as well as move bytes"),
     (Opt::Activedefrag, "write 'activedefrag no'; MEMORY PURGE gives free memory back to the system"),
     (Opt::SocketMarkId, "write 'socket-mark-id 0', and have the firewall mark by the server's user or control group"),
     (Opt::SyslogEnabled, "write 'syslog-enabled no', and start the server by systemd or with '| logger -t sleeve'"),
