@@ -7,8 +7,9 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::exporter;
 use crate::peers::{self, Library, Peers};
-use crate::steps::{Count, Steps, build_sleeve, output_of};
+use crate::steps::{Count, Steps, build_sleeve, is_installed, output_of};
 use crate::tools;
 use sleeve_tests::{Cluster, Kind, Server, Settings};
 
@@ -47,6 +48,18 @@ pub fn check(steps: &mut Steps, peers: &Peers, kind: Kind, binary: &Path, part: 
         steps.step(&name, || {
             let server = Server::launch(kind, binary, Settings { arguments, password: None })?;
             Ok(check_one(peers, &server.port().to_string(), part))
+        });
+    }
+    if kind == Kind::Sleeve && "redis_exporter".contains(part) {
+        steps.step("redis_exporter", || {
+            let mut count = Count::default();
+            if is_installed("dpkg") {
+                tally("redis_exporter", exporter::check(binary), &mut count);
+            } else {
+                println!("    skipped: it is a package of Debian");
+                count.skipped += 1;
+            }
+            Ok(count)
         });
     }
     if peers.libraries.iter().any(|library| library.needs_cluster) {

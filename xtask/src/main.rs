@@ -6,6 +6,7 @@
 mod bench;
 mod clients;
 mod counts;
+mod exporter;
 mod fuzz;
 mod machine;
 mod miri;
