@@ -226,6 +226,9 @@ const CASES: &[Case] = &[
     // A snapshot that does not come replaces nothing; `programs` has those that come.
     tool("--rdb", "xthing", &["cli", "-p", "1", "--rdb", "xthing"]),
     tool("--functions-rdb", "xthing", &["cli", "-p", "1", "--functions-rdb", "xthing"]),
+    tool(":target", "xthing", &["backup", "-p", "1", "xthing"]),
+    tool("--salvage", "xthing", &["check", "rdb", "--salvage", "xthing", "including.conf"]),
+    tool(":file", "xthing", &["restore", "--no-checksum", "xthing", "."]),
     tool("--cacert", "xthing", &["cli", "-p", "1", "--tls", "--cacert", "xthing", "PING"]),
     tool("--cacertdir", "xthing", &["cli", "-p", "1", "--tls", "--cacertdir", "xthing", "PING"]),
     tool("--cert", "xthing", &["cli", "-p", "1", "--tls", "--cert", "xthing", "--key", "xthing", "PING"]),

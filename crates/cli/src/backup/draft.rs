@@ -28,6 +28,15 @@ pub struct Draft {
     file: File,
 }
 
+/// The error of a call to the system while a snapshot got its name.
+#[derive(Debug)]
+pub struct Unpublished {
+    /// The error.
+    pub error: io::Error,
+    /// True if the snapshot has its name, which may not be durable.
+    pub is_named: bool,
+}
+
 /// The facts about a draft that was read back.
 #[derive(Clone, Copy)]
 pub struct Verified {
@@ -48,10 +57,15 @@ impl Draft {
         let mut name = target.as_os_str().to_owned();
         name.push(format!(".{}.tmp", std::process::id()));
         let path = PathBuf::from(name);
+        // The number of this process may have been that of a dead one, as it always is in a container.
+        let is_file = fs::symlink_metadata(&path).is_ok_and(|found| found.is_file());
+        if is_file && File::open(&path).is_ok_and(|left| left.try_lock().is_ok()) {
+            _ = own::remove(&path);
+        }
         let made = OpenOptions::new().write(true).create_new(true).mode(SNAPSHOT_MODE).open(&path);
         let file = made.map_err(|error| {
             let next = match error.kind() {
-                io::ErrorKind::AlreadyExists => "a process that died has left it: remove it",
+                io::ErrorKind::AlreadyExists => "another process writes it: wait for that, or remove the file",
                 io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                     "choose a folder that this user may write to"
                 }
@@ -88,8 +102,18 @@ impl Draft {
     /// with `force` they are replaced.
     ///
     /// # Errors
-    /// When a call to the system fails; there is no file under the name then, or the old one.
-    pub fn publish(&mut self, target: &Path, verified: &Verified, force: bool) -> io::Result<bool> {
+    /// When a call to the system fails, with whether the snapshot has its name by then.
+    pub fn publish(&mut self, target: &Path, verified: &Verified, force: bool) -> Result<bool, Unpublished> {
+        let published = self.try_publish(target, verified, force);
+        published.map_err(|error| Unpublished { error, is_named: self.is_named() })
+    }
+
+    /// Returns whether the file has its own name.
+    pub fn is_named(&self) -> bool {
+        self.path.is_none()
+    }
+
+    fn try_publish(&mut self, target: &Path, verified: &Verified, force: bool) -> io::Result<bool> {
         let beside = checksum::path_of(target);
         let line = verified.sum.line(target);
         if force {

@@ -29,7 +29,7 @@ use crate::interrupt::{INTERRUPTED, Interrupt};
 use crate::output;
 use crate::shell::connection::{Connection, Target, error_of};
 use crate::shell::replica;
-use draft::{Draft, Verified};
+use draft::{Draft, Unpublished, Verified};
 use name::SnapshotName;
 use options::BackupOptions;
 
@@ -59,11 +59,25 @@ pub fn run(options: &BackupOptions) -> ExitCode {
     };
     match try_run(options, &interrupt) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(_) if interrupt.is_heard() => {
+        Err(Fault { has_snapshot: false, .. }) if interrupt.is_heard() => {
             eprintln!("interrupted: there is no new snapshot");
             ExitCode::from(INTERRUPTED)
         }
-        Err(text) => fail(&text),
+        Err(Fault { text, .. }) => fail(&text),
+    }
+}
+
+/// The reason why a backup ended early.
+struct Fault {
+    /// The words for the user.
+    text: String,
+    /// True if the snapshot has its name.
+    has_snapshot: bool,
+}
+
+impl From<String> for Fault {
+    fn from(text: String) -> Self {
+        Self { text, has_snapshot: false }
     }
 }
 
@@ -79,7 +93,7 @@ fn survive_size_limit() {
     _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::new(AtomicBool::new(false)));
 }
 
-fn try_run(options: &BackupOptions, interrupt: &Arc<Interrupt>) -> Result<(), String> {
+fn try_run(options: &BackupOptions, interrupt: &Arc<Interrupt>) -> Result<(), Fault> {
     survive_size_limit();
     let place = place(options)?;
     let (endpoint, login) = resolve(options)?;
@@ -91,14 +105,16 @@ fn try_run(options: &BackupOptions, interrupt: &Arc<Interrupt>) -> Result<(), St
         format!("the snapshot that {endpoint} sent {text}. Nothing was kept; try again, and look into the server's log")
     })?;
     if interrupt.is_heard() {
-        return Err(String::new());
+        return Err(String::new().into());
     }
-    let named = publish(&mut draft, &place, &verified, options.force)?;
+    let named = publish(&mut draft, &place, &verified, options.force)
+        .map_err(|text| Fault { text, has_snapshot: draft.is_named() })?;
     let Verified { keys, bytes, .. } = verified;
     output::line(format_args!("{}: {keys} keys, {bytes} bytes, checked", named.path().display()));
     if let (Some(keep), Place::Folder(folder, name)) = (options.keep, &named) {
         let removed = rotation::remove_oldest(folder, name, keep);
-        let removed = removed.map_err(|text| format!("the snapshot is there, but {text}"))?;
+        let removed =
+            removed.map_err(|text| Fault { text: format!("the snapshot is there, but {text}"), has_snapshot: true })?;
         removed.iter().for_each(|path| output::line(format_args!("removed {}", path.display())));
     }
     Ok(())
@@ -194,9 +210,12 @@ fn fetch(connection: &mut Connection, draft: &mut Draft) -> Result<(), String> {
 
 /// Names the snapshot. In a folder it takes the next name if another backup has the first one.
 fn publish(draft: &mut Draft, place: &Place, verified: &Verified, force: bool) -> Result<Place, String> {
-    let failed = |path: &Path, error: &io::Error| {
-        let why = without_number(error);
-        format!("cannot name the snapshot {}: {why}. There is no new snapshot", path.display())
+    let failed = |path: &Path, fault: &Unpublished| {
+        let (path, why) = (path.display(), without_number(&fault.error));
+        match fault.is_named {
+            true => format!("the snapshot is {path}, but its name may not survive a power failure: {why}"),
+            false => format!("cannot name the snapshot {path}: {why}. There is no new snapshot"),
+        }
     };
     let (folder, mut name) = match place {
         Place::File(path) => {

@@ -11,7 +11,7 @@ needs REPLCONF and SYNC: ACL SETUSER backup on >secret +replconf +sync
 
 In a folder the snapshot is called dump-YYYYMMDD-HHMMSS.rdb, by the time in UTC at which the backup began. It is written under a
 temporary name, synced, and read back as `sleeve check rdb` does. Its SHA-256 is written to NAME.sha256, which `sha256sum -c` reads,
-before the snapshot gets its name. Both files can be read by their owner alone.
+before the snapshot gets its name. The snapshot can be read by its owner alone.
 
 The status is 0 if the snapshot is there, whole and named, 1 if it is not, and 130 after Ctrl-C.
 

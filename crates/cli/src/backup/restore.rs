@@ -4,7 +4,7 @@
 //! which keeps a second name, and at last the AOF gets another name. If the process dies in between, a server with an AOF loads
 //! the old data, and one without an AOF the new data.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
@@ -15,6 +15,7 @@ use super::data_folder;
 use super::draft::{self, Draft, Verified};
 use super::options::RestoreOptions;
 use super::{fail, survive_size_limit};
+use crate::check::rdb;
 use crate::endpoint::without_number;
 use crate::output;
 
@@ -39,7 +40,8 @@ fn try_run(options: &RestoreOptions) -> Result<(), String> {
     data_folder::refuse_running(folder)?;
     let locks = data_folder::lock(&logs)?;
     let mut draft = Draft::begin(&target)?;
-    let owner = copy(file, &mut draft, folder)?;
+    let older = draft::is_there(&target).unwrap_or(false).then_some(target.as_path());
+    let owner = copy(file, &mut draft, older.unwrap_or(folder))?;
     let verified = draft.verify().map_err(|text| format!("{} {text}. Nothing was changed", file.display()))?;
     if stated.is_some_and(|stated| stated != verified.sum) {
         return Err(format!(
@@ -84,21 +86,21 @@ fn refuse_older(options: &RestoreOptions, target: &Path, logs: &[PathBuf]) -> Re
     ))
 }
 
-/// Copies the file into the draft and gives the draft the owner of the folder. Returns a warning if the system does not allow
-/// that.
-fn copy(file: &Path, draft: &mut Draft, folder: &Path) -> Result<Option<String>, String> {
+/// Copies the file into the draft and gives the draft the owner of the older snapshot, or of the folder. Returns a warning if
+/// the system does not allow that.
+fn copy(file: &Path, draft: &mut Draft, older: &Path) -> Result<Option<String>, String> {
     let failed =
         |error: io::Error| format!("cannot copy {}: {}. Nothing was changed", file.display(), without_number(&error));
-    let mut source = File::open(file).map_err(failed)?;
+    let mut source = rdb::open(file).map_err(|text| format!("{text}. Nothing was changed"))?;
     if !source.metadata().is_ok_and(|found| found.is_file()) {
         return Err(format!("{} is no regular file: name the snapshot", file.display()));
     }
     io::copy(&mut source, draft.file()).map_err(failed)?;
-    let owner = fs::metadata(folder).map_err(failed)?;
+    let owner = fs::metadata(older).map_err(failed)?;
     let (mine, wanted) = (draft.file().metadata().map_err(failed)?.uid(), owner.uid());
     let given = fchown(&*draft.file(), Some(wanted), Some(owner.gid()));
     Ok((mine != wanted && given.is_err()).then(|| {
-        format!("warning: only user {mine} can read it, and the folder belongs to user {wanted}: run chown before the server starts")
+        format!("warning: only user {mine} can read it, and the data belong to user {wanted}: run chown before the server starts")
     }))
 }
 

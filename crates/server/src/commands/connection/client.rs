@@ -248,7 +248,8 @@ pub fn unblock(cx: &mut Cx<'_>, request: Request<'_>) -> Outcome {
         Some(_) => return Err(Error::fixed("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR")),
     };
     let id = number::parse_i64(request.arg(2)).ok_or(Error::NOT_INTEGER)?;
-    let waiter = cx.engine.clients.blocking.of_client(id as u64);
+    // A client that waits for work of this server, such as the save of nodes.conf, is not blocked in Redis.
+    let waiter = cx.engine.clients.blocking.of_client(id as u64).filter(|waiter| waiter.waits_for_others());
     let claim = waiter.as_ref().and_then(|waiter| waiter.claim());
     let is_waiting = claim.is_some();
     if let (Some(waiter), Some(claim)) = (&waiter, claim) {
