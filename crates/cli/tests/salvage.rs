@@ -144,7 +144,7 @@ fn every_record_outside_of_the_damage_is_saved() {
         let file = snapshot(kind, options);
         let original = records(&file);
         assert!(original.len() > 550, "{}", original.len());
-        let (mut mended, mut strange, mut by_kind) = (0, 0, BTreeMap::<&str, usize>::new());
+        let (mut mended, mut strange, mut by_kind) = (0, Vec::new(), BTreeMap::<&str, usize>::new());
         for _ in 0..count {
             let mut damaged = file.clone();
             let (what, lost) = damage(&mut damaged, &mut random);
@@ -156,11 +156,14 @@ fn every_record_outside_of_the_damage_is_saved() {
             }
             let (is_mended, strangers) = check(&original, damaged, what, &lost);
             mended += usize::from(is_mended);
-            strange += strangers;
+            strange.push(strangers);
             *by_kind.entry(what).or_default() += strangers;
         }
-        println!("{}: {count} files, {mended} mended, {strange} strange keys: {by_kind:?}", kind.name());
-        assert!(strange <= count * 2, "strange keys: {strange}");
+        strange.sort_unstable();
+        let median = strange[strange.len() / 2];
+        println!("{}: {count} files, {mended} mended, strange keys: median {median}, {by_kind:?}", kind.name());
+        // A large binary value that is hit looks like records in hundreds of places, so the sum says little.
+        assert!(median <= 2, "half of the files have {median} strange keys or more");
     }
 }
 
@@ -171,6 +174,53 @@ fn told(output: Output) -> (Option<i32>, String, String) {
 
 fn run(out: &Path, file: &Path) -> (Option<i32>, String, String) {
     told(Command::new(SLEEVE).args(["check", "rdb", "--salvage"]).args([out, file]).output().expect("it runs"))
+}
+
+/// Returns the number of libraries of functions, and the databases with their numbers of keys.
+fn outline(file: &[u8]) -> (usize, BTreeMap<usize, usize>) {
+    let mut reader = Reader::new(file, limits());
+    let (mut functions, mut databases, mut selected) = (0, BTreeMap::new(), 0);
+    loop {
+        match reader.next_event().unwrap_or_else(|error| panic!("{error}")) {
+            Event::Select(database) => selected = database,
+            Event::Key(_) => *databases.entry(selected).or_default() += 1,
+            Event::Function(_) => functions += 1,
+            Event::End => return (functions, databases),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn databases_and_functions_stay_and_the_place_in_the_stream_does_not() {
+    let server = Server::start_with(Kind::Sleeve, &["--repl-diskless-sync-delay", "0"]);
+    let mut connection = server.connect();
+    let library = "#!lua name=kept\nredis.register_function('kept', function() return 1 end)";
+    assert_eq!(ask(&mut connection, &["FUNCTION", "LOAD", library]), "$4\r\nkept\r\n");
+    for database in ["0", "5"] {
+        ask(&mut connection, &["SELECT", database]);
+        (0..20).for_each(|key| _ = ask(&mut connection, &["SET", &format!("key:{key}"), &format!("of {database}")]));
+    }
+    let file = server.folder().join("saved.rdb");
+    let saved = Command::new(SLEEVE).args(["backup", &server.url()]).arg(&file).output().expect("it runs");
+    assert!(saved.status.success(), "{}", String::from_utf8_lossy(&saved.stderr));
+    let whole = std::fs::read(&file).expect("a snapshot");
+    assert_eq!(outline(&whole), (1, BTreeMap::from([(0, 20), (5, 20)])));
+    let has = |file: &[u8], name: &[u8]| file.windows(name.len()).any(|bytes| bytes == name);
+    assert!(has(&whole, b"repl-id"), "a full sync tells its place");
+    // The last record of database 0 ends where database 5 is selected.
+    let select = whole.windows(3).position(|bytes| bytes == [0xfe, 5, 0xfb]).expect("a database");
+    let about = whole.windows(9).position(|bytes| bytes == b"redis-ver").expect("a property");
+    let all = BTreeMap::from([(0, 20), (5, 20)]);
+    for (at, kept) in [(select - 2, BTreeMap::from([(0, 19), (5, 20)])), (about, all)] {
+        let mut bytes = whole.clone();
+        bytes[at - 8..at + 1].fill(0xff);
+        let salvaged = salvage(&mut bytes, &limits());
+        let mut out = Vec::new();
+        salvaged.write(&bytes, &mut out).expect("memory takes it");
+        assert_eq!(outline(&out), (1, kept), "damage at {at}");
+        assert!(!has(&out, b"repl-id") && !has(&out, b"repl-offset"), "a replica would go on without the lost keys");
+    }
 }
 
 #[test]

@@ -371,15 +371,10 @@ fn the_command_line_follows_file_and_standard_input() {
 
 #[test]
 fn the_threads_of_a_configuration_of_redis_are_workers() {
-    for (text, workers, threads) in [
-        ("io-threads 4", "4", "4"),
-        ("workers 3\nio-threads 4", "3", "4"),
-        ("io-threads 4\nworkers 3", "3", "4"),
-        ("workers 3\nio-threads 1", "3", "1"),
-    ] {
+    for (text, workers) in [("io-threads 4", "4"), ("workers 3\nio-threads 4", "3"), ("io-threads 4\nworkers 3", "3")] {
         let config = Config::default();
         load_text(&config, text).expect("a configuration");
-        assert_eq!(get(&config, &["workers", "io-threads"]), ["workers", workers, "io-threads", threads], "{text}");
+        assert_eq!(get(&config, &["workers"]), ["workers", workers], "{text}");
     }
 }
 

@@ -59,23 +59,23 @@ pub fn run(options: &BackupOptions) -> ExitCode {
     };
     match try_run(options, &interrupt) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Fault { has_snapshot: false, .. }) if interrupt.is_heard() => {
+        Err(EarlyEnd { has_snapshot: false, .. }) if interrupt.is_heard() => {
             eprintln!("interrupted: there is no new snapshot");
             ExitCode::from(INTERRUPTED)
         }
-        Err(Fault { text, .. }) => fail(&text),
+        Err(EarlyEnd { text, .. }) => fail(&text),
     }
 }
 
 /// The reason why a backup ended early.
-struct Fault {
+struct EarlyEnd {
     /// The words for the user.
     text: String,
     /// True if the snapshot has its name.
     has_snapshot: bool,
 }
 
-impl From<String> for Fault {
+impl From<String> for EarlyEnd {
     fn from(text: String) -> Self {
         Self { text, has_snapshot: false }
     }
@@ -93,7 +93,7 @@ fn survive_size_limit() {
     _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::new(AtomicBool::new(false)));
 }
 
-fn try_run(options: &BackupOptions, interrupt: &Arc<Interrupt>) -> Result<(), Fault> {
+fn try_run(options: &BackupOptions, interrupt: &Arc<Interrupt>) -> Result<(), EarlyEnd> {
     survive_size_limit();
     let place = place(options)?;
     let (endpoint, login) = resolve(options)?;
@@ -108,13 +108,13 @@ fn try_run(options: &BackupOptions, interrupt: &Arc<Interrupt>) -> Result<(), Fa
         return Err(String::new().into());
     }
     let named = publish(&mut draft, &place, &verified, options.force)
-        .map_err(|text| Fault { text, has_snapshot: draft.is_named() })?;
+        .map_err(|text| EarlyEnd { text, has_snapshot: draft.is_named() })?;
     let Verified { keys, bytes, .. } = verified;
     output::line(format_args!("{}: {keys} keys, {bytes} bytes, checked", named.path().display()));
     if let (Some(keep), Place::Folder(folder, name)) = (options.keep, &named) {
         let removed = rotation::remove_oldest(folder, name, keep);
-        let removed =
-            removed.map_err(|text| Fault { text: format!("the snapshot is there, but {text}"), has_snapshot: true })?;
+        let removed = removed
+            .map_err(|text| EarlyEnd { text: format!("the snapshot is there, but {text}"), has_snapshot: true })?;
         removed.iter().for_each(|path| output::line(format_args!("removed {}", path.display())));
     }
     Ok(())

@@ -10,9 +10,10 @@ use super::checksum;
 use super::name::{Companion, SnapshotName};
 use crate::endpoint::without_number;
 
-/// Removes the oldest snapshots with their checksums, so that `keep` stay; `newest` always stays, even if the clock was set back,
-/// and so does each with a later name, which another backup has made meanwhile. Removes the remains of killed backups as well: checksums without a snapshot, older than all that stay, and
-/// temporary files of dead processes. Returns the paths of the removed snapshots.
+/// Removes the oldest snapshots with their checksums, so that `keep` stay; `newest` always stays, even if the clock was set
+/// back, and so does each with a later name, which another backup has made meanwhile. Removes the remains of killed backups
+/// as well: checksums without a snapshot, older than all that stay, and temporary files of dead processes. Returns the
+/// paths of the removed snapshots.
 ///
 /// # Errors
 /// The file that could not be removed, in a sentence for the user.

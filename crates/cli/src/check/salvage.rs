@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use sleeve_disk::own::{self, Replacement};
 use sleeve_store::rdb::Limits;
-use sleeve_store::rdb::file::salvage::{Salvaged, salvage};
+use sleeve_store::rdb::file::salvage::{Salvaged, Sum, salvage};
 
 use super::rdb::{open, plural, secret, verify};
 use crate::endpoint::without_number;
@@ -106,7 +106,7 @@ fn print(salvaged: &Salvaged, file: &Path, out: &Path) {
     if salvaged.is_cut_short {
         output::line(format_args!("the search was given up in places, because it would have taken too long"));
     }
-    if !salvaged.is_sum_right {
+    if salvaged.sum == Sum::Wrong {
         output::line(format_args!("the sum at the end is not that of the bytes: any value may have been changed"));
     }
     for (number, records) in &salvaged.databases {

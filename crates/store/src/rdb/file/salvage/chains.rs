@@ -16,6 +16,9 @@ const EVIDENCE: [usize; 2] = [8, 3];
 const WORTH_MAX: usize = 32;
 const WORTH_READABLE: u64 = 64;
 
+/// The bytes behind weak evidence in which better evidence is looked for.
+const WEAK_BYTES: usize = 64 << 10;
+
 /// The most parts of a chain that are looked at for evidence.
 const PARTS_MAX: usize = 64;
 
@@ -59,13 +62,19 @@ pub(super) struct Way {
 }
 
 /// Returns the first anchor behind byte `from`.
-/// With `is_readable` the keys of the evidence have to be readable.
+/// With `is_readable` the keys of the evidence have to be readable. Then a few records in a row are enough if they lie in
+/// front of all that is better: two damages may be close to each other, and the records between them are few.
 pub(super) fn find_anchor(parts: &mut Parts<'_>, from: usize, stage: Stage, is_readable: bool) -> Option<usize> {
-    let mut weaker = None;
+    let mut weaker: Option<usize> = None;
     let [strong, weak] = EVIDENCE;
     for at in from..parts.len() {
+        if is_readable && weaker.is_some_and(|anchor| at > anchor + WEAK_BYTES) {
+            return weaker;
+        }
         match evidence(parts, at, stage, is_readable) {
-            (anchor, records) if records >= strong => return Some(anchor),
+            (anchor, records) if records >= strong => {
+                return weaker.filter(|&weaker| is_readable && weaker <= at).or(Some(anchor));
+            }
             (anchor, records) if records >= weak && weaker.is_none() => weaker = Some(anchor),
             _ => {}
         }
@@ -97,11 +106,14 @@ fn evidence(parts: &mut Parts<'_>, begin: usize, mut stage: Stage, wants_readabl
 }
 
 /// Returns the worth of a part of this length as evidence. A few zeros and ones can be read as several records, so short ones are
-/// worth less; but not in proportion to the length, so that a long one that was read by chance does not outweigh many.
-fn worth_of(part: Part, length: usize) -> u64 {
+/// worth less; but not in proportion to the length, so that a long one that was read by chance does not outweigh many. The parts
+/// in front of records decide only between chains with the same records: a database whose size follows, and the head's parts.
+fn worth_of(part: Part, length: usize, stage: Stage, is_size_next: bool) -> u64 {
     match part {
         Part::Record { is_readable, .. } => length.min(WORTH_MAX) as u64 + if is_readable { WORTH_READABLE } else { 0 },
-        _ => 0,
+        Part::Select(_) => u64::from(is_size_next),
+        Part::About | Part::Function => u64::from(stage == Stage::Head),
+        Part::Sizes(_) | Part::End => 0,
     }
 }
 
@@ -125,7 +137,8 @@ pub(super) fn ways(parts: &mut Parts<'_>, from: usize, anchors: &[usize], stage:
                 None => continue,
             },
         };
-        let (records, worth) = (behind.records + usize::from(is_record), behind.worth + worth_of(part, end - at));
+        let worth = behind.worth + worth_of(part, end - at, stage, parts.is_size(end));
+        let records = behind.records + usize::from(is_record);
         ways.insert(at, Way { records, worth, ..behind });
     }
     ways

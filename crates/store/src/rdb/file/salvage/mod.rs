@@ -12,6 +12,7 @@
 //!    ends where one of them ends. Chains inside of records that end where a record ends, and have as many records as are
 //!    missing, are kept as well.
 //!
+//! Records inside of the first records behind a damage are kept too if they end where those end and their keys can be read.
 //! A record that was read without a fault is kept, even if another was found inside of it: which one is right cannot be told,
 //! and a value may hold the bytes of records. If a key is there twice, the first one stays, and a record inside of another
 //! comes last.
@@ -20,7 +21,7 @@ mod chains;
 mod parts;
 mod rewrite;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
 use super::super::crc64::{changed_byte, crc64};
@@ -44,6 +45,18 @@ pub struct Kept {
     pub bytes: Range<usize>,
     /// True if the key has a deadline.
     pub has_deadline: bool,
+}
+
+/// The sum at the end of a file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sum {
+    /// It is that of the bytes, or was once a byte was changed back.
+    Right,
+    /// The server that wrote the file made none.
+    None,
+    /// It is that of other bytes, or cannot be found.
+    #[default]
+    Wrong,
 }
 
 /// The parts of a damaged file that can be read.
@@ -71,8 +84,8 @@ pub struct Salvaged {
     pub guessed: usize,
     /// The number of keys that the file announces, as far as the announcements can be read.
     pub announced: u64,
-    /// True if the sum at the end of the file is right, or there is none.
-    pub is_sum_right: bool,
+    /// The sum at the end of the file.
+    pub sum: Sum,
     /// True if the end of the file was found.
     pub has_end: bool,
     /// True if the search was given up in some places, because it would have taken too long.
@@ -88,44 +101,49 @@ impl Salvaged {
     /// Returns whether nothing is lost: every byte is accounted for, and none is in doubt.
     pub fn is_whole(&self) -> bool {
         let is_read = self.has_header && self.has_end && self.skipped.is_empty() && !self.is_cut_short;
-        is_read && self.is_sum_right && self.swallowed + self.doubles + self.guessed == 0
+        // Without a sum only the number of keys shows that a record has swallowed others.
+        let has_all = match self.sum {
+            Sum::Right => true,
+            Sum::None => self.keys() as u64 >= self.announced,
+            Sum::Wrong => false,
+        };
+        is_read && has_all && self.swallowed + self.doubles + self.guessed == 0
     }
 }
 
 /// Finds the parts of a file that can be read. A changed byte may be changed back in `bytes`.
 pub fn salvage(bytes: &mut [u8], limits: &Limits) -> Salvaged {
-    let (mended, is_sum_right) = mend(bytes);
-    let mut salvaged = match read_header(bytes) {
-        Some(header) => Salvaged { has_header: true, ..Search::run(bytes, header, limits) },
+    let (mended, sum) = mend(bytes);
+    let salvaged = match read_header(bytes) {
+        Some(header) => Salvaged { has_header: true, ..Search::run(bytes, header, sum, limits) },
         // The project decides about the types of values: the one with which more can be read is right.
         None => {
             let [redis, valkey] = [(Origin::Redis, VERSION_MAX), (Origin::Valkey, VERSION_VALKEY)]
-                .map(|header| Search::run(bytes, header, limits));
+                .map(|header| Search::run(bytes, header, sum, limits));
             if valkey.keys() > redis.keys() { valkey } else { redis }
         }
     };
-    (salvaged.mended, salvaged.is_sum_right) = (mended, is_sum_right);
-    salvaged
+    Salvaged { mended, ..salvaged }
 }
 
-/// Changes a byte back if the sum at the end says which one was changed. Returns its place, and whether the sum is right then.
-fn mend(bytes: &mut [u8]) -> (Option<usize>, bool) {
+/// Changes a byte back if the sum at the end says which one was changed. Returns its place, and the sum then.
+fn mend(bytes: &mut [u8]) -> (Option<usize>, Sum) {
     if read_header(bytes).is_some_and(|(origin, version)| origin == Origin::Redis && version < SUMMED_FROM) {
-        return (None, true);
+        return (None, Sum::None);
     }
-    let Some((summed, sum)) = bytes.split_last_chunk_mut::<8>() else { return (None, false) };
+    let Some((summed, sum)) = bytes.split_last_chunk_mut::<8>() else { return (None, Sum::Wrong) };
     let stated = u64::from_le_bytes(*sum);
     let difference = crc64(summed) ^ stated;
     // A writer without a checksum writes zero.
     if stated == 0 || difference == 0 {
-        return (None, true);
+        return (None, if stated == 0 { Sum::None } else { Sum::Right });
     }
     match changed_byte(difference, summed.len()) {
         Some((at, bits)) => {
             summed[at] ^= bits;
-            (Some(at), true)
+            (Some(at), Sum::Right)
         }
-        None => (None, false),
+        None => (None, Sum::Wrong),
     }
 }
 
@@ -171,16 +189,16 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn run(bytes: &'a [u8], header: (Origin, u16), limits: &Limits) -> Salvaged {
+    fn run(bytes: &'a [u8], header: (Origin, u16), sum: Sum, limits: &Limits) -> Salvaged {
         let parts = Parts::new(bytes, header.0, *limits);
-        let out = Salvaged { header, ..Salvaged::default() };
+        let out = Salvaged { header, sum, ..Salvaged::default() };
         let (stage, found) = (Stage::Head, Vec::new());
         let (sizes, behind_gap, guessed_from, selected_at) = (None, None, None, None);
         let mut search =
             Self { parts, out, stage, found, readable: 0, database: 0, sizes, behind_gap, guessed_from, selected_at };
         search.read_all();
         search.close_database();
-        if search.out.skipped.is_empty() && search.out.has_end {
+        if search.out.skipped.is_empty() && search.out.has_end && search.found.iter().all(|found| !found.is_inner) {
             search.look_inside();
         }
         search.settle()
@@ -228,12 +246,41 @@ impl<'a> Search<'a> {
         }
         self.behind_gap.get_or_insert(self.found.len());
         self.selected_at = None;
+        let mut first = LOOK_BACK;
         while next < anchor {
             let Some((part, end)) = self.parts.part(next) else { break };
             self.take(part, next..end, next < at);
+            if first > 0 && matches!(part, Part::Record { .. }) {
+                first -= 1;
+                self.take_inner(next + 1..end, &ways);
+            }
             next = end;
         }
         anchor
+    }
+
+    /// Keeps the records inside of a record behind damage that end where that ends: it may begin with damaged bytes, and have
+    /// been read by chance. Their keys have to be readable.
+    fn take_inner(&mut self, inside: Range<usize>, ways: &HashMap<usize, Way>) {
+        let worth = |at: usize| ways.get(&at).map_or(0, |way| way.worth);
+        let mut begins: Vec<usize> = inside.clone().filter(|begin| ways.contains_key(begin)).collect();
+        begins.sort_by_key(|begin| (std::cmp::Reverse(worth(*begin)), *begin));
+        for begin in begins {
+            let (mut at, mut chain) = (begin, Vec::new());
+            while at < inside.end {
+                match self.parts.part(at) {
+                    Some((part @ Part::Record { is_readable: true, .. }, end)) => {
+                        chain.push((part, at..end));
+                        at = end;
+                    }
+                    _ => break,
+                }
+            }
+            if at == inside.end {
+                chain.into_iter().for_each(|(part, bytes)| self.take(part, bytes, true));
+                return;
+            }
+        }
     }
 
     /// Returns whether nearly all keys so far are readable, so that the next ones are expected to be.
@@ -295,7 +342,7 @@ impl<'a> Search<'a> {
     fn look_inside(&mut self) {
         let missing = self.out.announced.saturating_sub(self.found.len() as u64) as usize;
         let (Some(first), Some(last)) = (self.found.first(), self.found.last()) else { return };
-        if missing == 0 || self.out.is_sum_right {
+        if missing == 0 || self.out.sum == Sum::Right {
             return;
         }
         let (from, mut anchors) = (first.bytes.start, Vec::with_capacity(self.found.len() + 1));

@@ -101,7 +101,7 @@ impl<'a> Parts<'a> {
             opcode::SELECT => {
                 let (number, end) = (input.length().ok()?, self.bytes.len() - input.left());
                 // A database is announced once, and may be selected again. A record has to follow then.
-                let is_announced = self.bytes.get(end) == Some(&opcode::RESIZE);
+                let is_announced = self.is_size(end);
                 let [max, again_max] = DATABASE_MAX;
                 let is_right = if is_announced { number <= max } else { number <= again_max && self.record_at(end) };
                 is_right.then_some(Part::Select(number as usize))?
@@ -113,6 +113,11 @@ impl<'a> Parts<'a> {
             _ => return self.record(at, rest),
         };
         Some((part, self.bytes.len() - input.left()))
+    }
+
+    /// Returns whether the sizes of a database may begin at byte `at`.
+    pub fn is_size(&self, at: usize) -> bool {
+        self.bytes.get(at) == Some(&opcode::RESIZE)
     }
 
     /// Returns whether a record begins at byte `at`.

@@ -5,9 +5,20 @@ use std::io::{self, Write};
 use super::super::super::crc64::crc64_of_more;
 use super::super::super::encoder::push_len;
 use super::super::super::rdb_type::Origin;
+use super::super::super::scan::{Input, Source};
 use super::super::opcode;
 use super::super::reader::SUMMED_FROM;
 use super::Salvaged;
+
+/// The properties that say where in the stream of a primary the file was made. A server that has them goes on there, and a
+/// replica would never be sent the keys that are lost.
+const REPLICATION_PLACE: [&[u8]; 3] = [b"repl-id", b"repl-offset", b"repl-stream-db"];
+
+/// Returns whether a part of the head is such a property.
+fn is_replication_place(part: &[u8]) -> bool {
+    let Some((&opcode::AUX, rest)) = part.split_first() else { return false };
+    Input::new(rest).owned().is_ok_and(|name| REPLICATION_PLACE.contains(&name.as_slice()))
+}
 
 /// A destination, with the sum of the bytes that it was given.
 struct Summed<W> {
@@ -38,8 +49,9 @@ impl Salvaged {
             }
             .as_bytes(),
         )?;
-        for part in &self.head {
-            out.put(bytes.get(part.clone()).unwrap_or_default())?;
+        let head = self.head.iter().map(|part| bytes.get(part.clone()).unwrap_or_default());
+        for part in head.filter(|part| self.is_whole() || !is_replication_place(part)) {
+            out.put(part)?;
         }
         for (number, records) in &self.databases {
             let volatile = records.iter().filter(|kept| kept.has_deadline).count();
