@@ -15,7 +15,10 @@ use crate::scripted::{config, echo, serve};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn runtimes() -> [Runtime; 2] {
-    [Builder::new_current_thread().build().unwrap(), Builder::new_multi_thread().worker_threads(2).build().unwrap()]
+    [
+        Builder::new_current_thread().enable_all().build().unwrap(),
+        Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap(),
+    ]
 }
 
 /// Asks again and again, each time for another value; from time to time it polls a reply once and drops it.

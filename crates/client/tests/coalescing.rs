@@ -235,7 +235,7 @@ fn a_connection_lost_during_a_merged_command_fails_all_its_calls() {
 #[test]
 fn gathered_calls_are_sent_and_answered_when_the_client_is_closed() {
     closing_sends_gathered_calls(|client| client.close(Duration::from_secs(20)));
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     closing_sends_gathered_calls(|client| runtime.block_on(client.close_async(Duration::from_secs(20))));
 }
 
@@ -338,7 +338,7 @@ fn errors_of_forgotten_calls_reach_the_hook() {
 fn tasks_that_wait_are_gathered_too() {
     let stage = Stage::new(well);
     let coalescing = stage.client().coalescing();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let tasks: Vec<_> = (0..64)
             .map(|number| {

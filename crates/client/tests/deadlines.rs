@@ -53,7 +53,7 @@ fn a_deadline_ends_the_wait_for_a_reply_in_flight() {
     let parts = ["GET was", "waited for its reply", "effect is unknown"];
     let (at, since) = soon(&client);
     told(&at.get::<String>("k").wait().unwrap_err(), since, Effect::Unknown, &parts);
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (at, since) = soon(&client);
     told(&runtime.block_on(at.get::<String>("k").into_future()).unwrap_err(), since, Effect::Unknown, &parts);
     let (sender, receiver) = channel();

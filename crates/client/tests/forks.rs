@@ -140,6 +140,35 @@ fn a_child_leaves_its_parents_cluster_alone() {
 }
 
 #[test]
+#[cfg(feature = "tokio")]
+fn a_child_leaves_a_connection_alone_that_its_parents_runtime_reads() {
+    if runs_elsewhere("forks::a_child_leaves_a_connection_alone_that_its_parents_runtime_reads") {
+        return;
+    }
+    async fn ask(client: &Client) {
+        for number in 0..100 {
+            assert_eq!(client.echo::<u64>(number).await, Ok(number));
+        }
+    }
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let port = serve_everything();
+    let client = Client::connect_with(config(port)).unwrap();
+    let own = runtime();
+    for _ in 0..5 {
+        own.block_on(ask(&client));
+        in_child(|| {
+            runtime().block_on(async {
+                let error = client.echo::<u64>(1).await.unwrap_err();
+                assert!(error.message().contains("forked"), "{error}");
+                ask(&Client::connect_with(config(port)).unwrap()).await;
+            });
+            drop(client.clone());
+        });
+        own.block_on(ask(&client));
+    }
+}
+
+#[test]
 fn a_child_leaves_its_parents_connections_alone() {
     if runs_elsewhere("forks::a_child_leaves_its_parents_connections_alone") {
         return;

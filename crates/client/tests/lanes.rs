@@ -139,7 +139,7 @@ fn replies_teach_which_calls_are_large() {
     assert_eq!((get("page:2"), on_lane()), (Ok(LARGE), 1));
     assert_eq!((get("name:2"), get("page:text"), on_lane()), (Ok(1), Ok(LARGE), 1), "they are of another kind");
     assert_eq!((lanes.db(1).get::<String>("page:3").wait().is_ok(), on_lane()), (true, 1));
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     assert_eq!(runtime.block_on(lanes.db(1).get::<String>("page:3")).map(|value| value.len()), Ok(LARGE));
     assert_eq!((runtime.block_on(lanes.db(2).get::<String>("page:3")).is_ok(), on_lane()), (true, 2));
     assert_eq!((lanes.db(2).get::<String>("page:4").wait().is_ok(), on_lane()), (true, 3), "awaiting teaches too");

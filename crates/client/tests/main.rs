@@ -24,6 +24,7 @@ mod redirections;
 mod refused;
 mod replicas;
 mod resend;
+mod runtime;
 mod scripted;
 mod sentinel;
 mod silence;

@@ -93,7 +93,7 @@ fn a_subscription_whose_change_is_under_way(port: u16, told: &Mutex<Vec<String>>
     let patient = config(port).connect_timeout(Duration::MAX);
     let client = Client::connect_with(patient).unwrap();
     let subscription = client.subscribe("a").unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let mut adding = Box::pin(subscription.subscribe_async("b"));
         let ready = poll_fn(|context| Poll::Ready(adding.as_mut().poll(context).is_ready())).await;
@@ -124,7 +124,7 @@ fn waiting_in_async_code_takes_no_thread() {
     is_under_way(std::pin::pin!(async { client.subscribe_async("a").await.is_ok() }).as_mut());
     let reply = client.get::<String>("k");
     is_under_way(std::pin::pin!(async { client.close_async(Duration::MAX).await.is_ok() }).as_mut());
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let closing = runtime.block_on(client.close_async(Duration::from_millis(100)));
     assert_eq!(closing.unwrap_err().kind(), sleeve::ErrorKind::Timeout);
     drop((reply, client));

@@ -89,6 +89,7 @@ pub(super) fn cut(link: &Link, cause: &Cause) -> bool {
     let unanswered = lost.iter().filter(|entry| entry.asker.name().is_some()).count();
     shared.ledger.cut(unanswered, clock_us());
     link.end_lone(&mut shared);
+    link.end_runtime(&mut shared, false);
     drop(shared);
     drop(reply_reader);
     if matches!(cause, Cause::Broken(_)) {

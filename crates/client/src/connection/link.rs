@@ -21,7 +21,9 @@ use std::time::Duration;
 
 use super::heartbeat::IdleLimit;
 use super::probe::ServerHealth;
-use super::state::{CallerReads, Shared};
+use super::readers::caller::CallerReads;
+use super::readers::runtime::RuntimeReader;
+use super::state::Shared;
 use super::tracker::Tracker;
 use crate::config::Config;
 use crate::config::event;
@@ -38,6 +40,7 @@ use crate::resp::request::EncodedRequest;
 use crate::resp::request::name::Name;
 use crate::sys::callback;
 use crate::sys::lock::{Condvar, Mutex, MutexGuard};
+use crate::sys::runtime;
 use crate::sys::trace;
 use crate::sys::{Process, inherited};
 use crate::sys::{clock_ms, clock_us};
@@ -90,6 +93,7 @@ pub(crate) struct Link {
     pub(super) changed: Condvar,
     pub(super) task_waker: TaskWaker,
     pub(super) caller_reads: CallerReads,
+    pub(super) runtime_reader: RuntimeReader,
     /// The number of the present connection, or of the next one, as the pipe has it.
     pub(crate) connection: AtomicU32,
     /// True if callers may wait until a write is synced: see `durability`.
@@ -121,6 +125,7 @@ impl Link {
             changed: Condvar::new(),
             task_waker,
             caller_reads: CallerReads::default(),
+            runtime_reader: RuntimeReader::new(Weak::clone(link) as _),
             connection: AtomicU32::new(FIRST_CONNECTION),
             syncs: AtomicBool::new(false),
             tracker: Tracker::default(),
@@ -177,12 +182,11 @@ impl Link {
     /// Decides which thread writes the bytes that have just been gathered.
     #[inline]
     pub(super) fn pushed<'a>(&'a self, mut shared: MutexGuard<'a, Shared>) {
-        if shared.is_lone() && (shared.pipe.in_flight() > 0 || shared.pipe.queue.is_burst()) {
-            if shared.may_write() && shared.shares_memory() {
-                drop(self.write(shared));
-                return;
-            }
-            self.end_lone(&mut shared);
+        if !shared.is_read_by_task() {
+            shared = match self.pushed_beside_reader(shared) {
+                Some(shared) => shared,
+                None => return,
+            };
         }
         if shared.pipe.in_flight() > 0 && !shared.is_asleep() && shared.pipe.queue.gathered() < BURST_BYTES {
             return;
@@ -198,6 +202,43 @@ impl Link {
         if shared.is_unwatched() {
             self.wake(shared);
         }
+    }
+
+    /// Gives the socket back to the connection's task, if a runtime reads it.
+    pub(super) fn end_runtime(&self, shared: &mut Shared, has_failed: bool) {
+        if shared.reading_runtime().is_some() {
+            shared.take_back();
+            shared.tasks.end(has_failed);
+            self.runtime_reader.stop();
+            self.task_waker.wake();
+        }
+    }
+
+    /// Decides which thread writes the bytes that have just been gathered, as `pushed` does, while another thread than the
+    /// connection's task reads. Returns the lock if the decision is the same as otherwise.
+    #[cold]
+    fn pushed_beside_reader<'a>(&'a self, mut shared: MutexGuard<'a, Shared>) -> Option<MutexGuard<'a, Shared>> {
+        if let Some(reader) = shared.reading_runtime() {
+            if runtime::current() != Some(reader) {
+                self.end_runtime(&mut shared, false);
+                return Some(shared);
+            }
+            if shared.may_write() && (shared.pipe.in_flight() == 0 || shared.pipe.queue.gathered() >= BURST_BYTES) {
+                shared = self.write(shared);
+            }
+            if shared.is_unwatched() {
+                self.wake(shared);
+            }
+            return None;
+        }
+        if shared.is_lone() && (shared.pipe.in_flight() > 0 || shared.pipe.queue.is_burst()) {
+            if shared.may_write() && shared.shares_memory() {
+                drop(self.write(shared));
+                return None;
+            }
+            self.end_lone(&mut shared);
+        }
+        Some(shared)
     }
 
     /// Wakes the task, without the lock.
@@ -220,7 +261,7 @@ impl Link {
 
     /// Writes the bytes that may be written, with the lock released during the write.
     pub(crate) fn write<'a>(&'a self, mut shared: MutexGuard<'a, Shared>) -> MutexGuard<'a, Shared> {
-        shared.will_be_written = false;
+        shared.tasks.will_be_written = false;
         let Some(socket) = shared.socket().cloned() else { return shared };
         // The second round writes the requests that were gathered during the first; any later ones are left to the task, or
         // another caller.

@@ -10,6 +10,7 @@
 //! - `heartbeat` judges a silence, and `probe` asks the server on another connection.
 
 pub(crate) mod connect;
+mod driver;
 mod durability;
 mod fail_pending;
 pub(crate) mod heartbeat;
@@ -18,6 +19,7 @@ pub(crate) mod metrics;
 mod owner;
 pub(crate) mod probe;
 mod read;
+mod readers;
 mod refusals;
 pub(crate) mod send;
 mod state;

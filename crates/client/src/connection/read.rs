@@ -1,7 +1,7 @@
-//! The readers of a socket: the connection's task, a task of the application, or a caller that waits.
+//! The readers of a socket: the connection's task, a task of the application or its runtime, or a thread that waits.
 //!
 //! A task or thread that is awake reads. One reader at a time holds the reply reader's lock, and only while it reads the
-//! bytes that have arrived; wake-ups happen after it is released. There are three readers:
+//! bytes that have arrived; wake-ups happen after it is released. There are four readers:
 //!
 //! - **The connection's task** reads if no other reader does.
 //! - **A task that waits for an answer** reads for all tasks that do. To wake a task from a foreign thread costs more than
@@ -12,6 +12,7 @@
 //!   turns stay gathered, and leave in one piece when the first of these tasks has to wait. Nothing depends on the called
 //!   task: the reactor checks again a moment later, and then reads and writes by itself the bytes that were left. If it had
 //!   to, the runtime is busy with other work, and is not asked again for a while.
+//! - **The runtime of the waiting tasks** reads if all of them run in one (`readers::runtime`).
 //! - **A thread that is alone on its connection** reads for itself. If it sends a command, waits for it, sends the next, and
 //!   so on, the reply need not travel over the reactor's thread: that costs two switches a command (measured on loopback: 26
 //!   us a round trip with them, 17 without). So when the connection's task has seen such a habit for a while it leaves the
@@ -22,21 +23,18 @@
 
 use std::io;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use super::durability::tell_safe;
 use super::link::Link;
+use super::readers::runtime::Reads;
 use super::refusals::{await_writer, end_probe, put_off};
 use super::state::Shared;
-use crate::config::ErrorHook;
 use crate::connection::connect::socket::Socket;
 use crate::error::Error;
 use crate::pipe::reply_reader::{ErrorObserver, ReplyReader, Resumption};
-use crate::pipe::slot::{Completions, Driver, Flush, Handle};
+use crate::pipe::slot::Completions;
 use crate::reactor::REPORTS_ONCE;
-use crate::resp::request::level::Level;
-use crate::resp::request::name::Name;
-use crate::sys::answered_to_parent;
 use crate::sys::lock::MutexGuard;
 use crate::sys::planted::{self, Fault};
 use crate::sys::wake::wake_all;
@@ -81,6 +79,8 @@ pub(crate) enum By<'a> {
     Awake,
     /// A thread that is alone on its connection, and checks again before it sleeps.
     Lone,
+    /// The runtime of the tasks that wait.
+    Runtime,
 }
 
 /// Reads the received bytes and answers the askers. A stream that has hung up is read to its end, because that event is not
@@ -96,6 +96,11 @@ pub(crate) fn read(
     let mut taken = 0;
     for _ in 0..READS_MAX {
         let mut reply_reader = link.reply_reader.lock();
+        // Another reader than the connection's task may have been given this socket before it was lost: its bytes do not
+        // belong to the connection that has followed.
+        if !matches!(by, By::Task(_)) && !is_present(link, socket) {
+            return Ok(Rest::None);
+        }
         let room = reply_reader.room();
         let room_length = room.len();
         let count = match socket.receive_between(room, looks_again) {
@@ -139,20 +144,27 @@ pub(crate) fn read(
     Ok(Rest::Maybe)
 }
 
+/// Returns whether this is the socket of the present connection.
+fn is_present(link: &Link, socket: &Socket) -> bool {
+    link.shared.lock().socket().is_some_and(|present| std::ptr::eq(&raw const **present, socket))
+}
+
 /// Takes the entries that these replies belong to out of the pipe.
 fn take(link: &Link, reply_reader: &mut ReplyReader, bytes: usize, replies: usize, habit: Option<&mut Habit>) -> bool {
     let now_us = clock_us();
     let mut shared = link.shared.lock();
-    shared.in_company = replies > 1;
     if reply_reader.has_refusals() {
         await_writer(&mut shared, replies);
     }
     let (waiting, was_probing) = (shared.pipe.in_flight(), shared.pipe.is_held() && shared.pipe.refusals.is_probing());
     let enough = shared.pipe.take(replies, &mut reply_reader.pending);
+    // A single reply ends the company only if no other call is under way.
+    shared.tasks.in_company = replies > 1 || (shared.tasks.in_company && !shared.pipe.is_idle());
     if planted::has(Fault::SwapsReplies) && reply_reader.pending.len() > 1 {
         reply_reader.pending.swap(0, 1);
     }
     let answered = (&reply_reader.pending, waiting - shared.pipe.in_flight());
+    shared.tasks.answered(answered.1);
     if let Some(slow) = shared.ledger.arrived(bytes, answered, now_us, link.slow_us) {
         link.tell(|endpoint| slow.told(endpoint));
     }
@@ -236,7 +248,7 @@ impl Calls {
 }
 
 /// Reads the received bytes, if they were left to the tasks that are awake.
-fn read_left(link: &Link) {
+pub(super) fn read_left(link: &Link) {
     // In a forked child the bytes on the socket belong to the parent.
     if !link.caller_reads.is_left() || !link.process.is_this() || !link.caller_reads.take_left() {
         return;
@@ -254,7 +266,7 @@ fn read_left(link: &Link) {
 
 /// Leaves the bytes that a caller has not read to the task. The task must be told, because TLS may have decrypted them
 /// already.
-fn leave_rest(link: &Link) {
+pub(super) fn leave_rest(link: &Link) {
     let mut shared = link.shared.lock();
     shared.is_unread = true;
     link.end_lone(&mut shared);
@@ -262,7 +274,7 @@ fn leave_rest(link: &Link) {
 }
 
 /// Ends a caller's reading. If the caller gives the socket back, the task checks it once more.
-fn end_reading(link: &Link) -> MutexGuard<'_, Shared> {
+pub(super) fn end_reading(link: &Link) -> MutexGuard<'_, Shared> {
     let mut shared = link.shared.lock();
     if !shared.end_reading() {
         shared.is_unread = true;
@@ -360,9 +372,42 @@ impl Habit {
 
 /// Returns whether one thread may read the replies in flight for itself: no other caller waits for any of them, and it has no
 /// requests of others to write.
-fn is_for_one(shared: &Shared) -> bool {
+pub(super) fn is_for_one(shared: &Shared) -> bool {
     let may_be_several = shared.shares_memory() || shared.pipe.in_flight() <= 1;
     may_be_several && shared.pipe.queue.gathered() == 0 && !shared.pipe.is_awaited()
+}
+
+/// The largest number of turns in a row in which the runtime reads; the connection's task goes on with the rest.
+const RUNTIME_TURNS_MAX: usize = 4;
+
+impl Reads for Link {
+    /// Reads the arrived bytes in the runtime, and asks for the report of later ones.
+    fn arrived(&self) {
+        let Some(held) = self.runtime_reader.held().filter(|_| self.process.is_this()) else { return };
+        for _ in 0..RUNTIME_TURNS_MAX {
+            match held.poll_readable() {
+                Poll::Pending => return,
+                Poll::Ready(Err(_)) => break,
+                Poll::Ready(Ok(())) => {}
+            }
+            let mut outcome = Ok(Rest::None);
+            held.watched.read(|| {
+                let mut done = Completions::default();
+                outcome = read(self, &held.socket, false, By::Runtime, &mut done);
+                self.finish(&mut done);
+                matches!(outcome, Ok(Rest::None))
+            });
+            if let Err(cause) = outcome {
+                return report(self, cause);
+            }
+            // Requests that were gathered during the flight may have no task that comes back to write them.
+            let shared = self.shared.lock();
+            if shared.may_write() {
+                drop(self.write(shared));
+            }
+        }
+        self.end_runtime(&mut self.shared.lock(), false);
+    }
 }
 
 impl ErrorObserver for Link {
@@ -372,111 +417,5 @@ impl ErrorObserver for Link {
         if error.starts_with(b"READONLY ") && turns_away {
             report(self, Cause::Broken("the server takes no writes any more, so another is the primary".to_owned()));
         }
-    }
-}
-
-impl Driver for Link {
-    fn flush(&self, may_yield: bool) -> Flush {
-        if !self.process.is_this() {
-            return Flush::Lost;
-        }
-        let mut shared = self.shared.lock();
-        shared.is_offered = false;
-        self.end_lone(&mut shared);
-        if shared.may_write() {
-            if may_yield && (shared.in_company || shared.pipe.queue.is_burst()) {
-                // Other tasks are about to gather more requests, which one system call can send together. One task polls
-                // again to make it; if it does not, the connection's task writes.
-                if std::mem::replace(&mut shared.will_be_written, true) && shared.looks_soon() {
-                    return Flush::Done;
-                }
-                return Flush::Yield;
-            }
-            drop(self.write(shared));
-        }
-        Flush::Done
-    }
-
-    fn read(&self) {
-        read_left(self);
-    }
-
-    fn wait_for_room(&self, deadline: Option<Instant>, is_task: bool) {
-        self.await_room(deadline, is_task);
-    }
-
-    fn lost(&self) -> Option<Error> {
-        (!self.process.is_this()).then(answered_to_parent)
-    }
-
-    fn attend(&self, handle: &Handle, deadline: Option<Instant>) {
-        read_left(self);
-        let mut shared = self.shared.lock();
-        shared.waits = shared.waits.wrapping_add(1);
-        self.caller_reads.threads.fetch_add(1, Ordering::Relaxed);
-        if shared.may_write() {
-            shared = self.write(shared);
-        }
-        if std::mem::take(&mut shared.is_offered)
-            && self.caller_reads.threads.load(Ordering::Relaxed) == 1
-            && is_for_one(&shared)
-            && shared.leave_to_caller()
-        {
-            self.task_waker.wake();
-        }
-        if shared.is_lone() && !shared.is_unattended() {
-            // Another thread reads; it stops when it has its own answer.
-            self.end_lone(&mut shared);
-        }
-        while shared.is_lone() && !handle.is_done() {
-            let Some((socket, event)) = shared.socket().cloned().zip(self.caller_reads.event.get()) else { return };
-            shared.begin_reading();
-            drop(shared);
-            // The task may have left the socket to this caller while it hands out the caller's answer. This lock waits until
-            // it has, because nothing else reports that.
-            drop(self.reply_reader.lock());
-            if handle.is_done() {
-                shared = end_reading(self);
-                continue;
-            }
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(now()));
-            let ready = socket.wait(event, left.map_or(LONE_TICK, |left| left.min(LONE_TICK)));
-            let mut done = Completions::default();
-            let outcome = match ready {
-                Ok(ready) if ready.readable => read(self, &socket, ready.hung_up, By::Lone, &mut done),
-                Ok(ready) if ready.woken => {
-                    event.clear();
-                    Ok(Rest::None)
-                }
-                Ok(_) => Ok(Rest::None),
-                Err(error) => Err(error.into()),
-            };
-            self.finish(&mut done);
-            match outcome {
-                Ok(Rest::None) => {}
-                Ok(Rest::Maybe) => leave_rest(self),
-                Err(cause) => report(self, cause),
-            }
-            shared = end_reading(self);
-            if left.is_some_and(|left| left.is_zero()) {
-                return;
-            }
-        }
-    }
-
-    fn leave(&self) {
-        self.caller_reads.threads.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    fn given_up(&self, name: Name) -> Error {
-        self.give_up(name)
-    }
-
-    fn safe(&self, level: Level, name: Name, sent_on: u32) -> Result<Handle, Error> {
-        tell_safe(self, level, name, sent_on)
-    }
-
-    fn error_hook(&self) -> Option<ErrorHook> {
-        self.config.hooks.error.clone()
     }
 }

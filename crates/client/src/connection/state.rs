@@ -4,10 +4,10 @@
 //! The four change independently of each other. The owner of the lock has all of them. A transition wakes no task itself; if
 //! the task has to be woken, the comment says so, and the caller does it. Pure data.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::readers::task_waits::TaskWaits;
 use crate::connection::connect::socket::Socket;
 use crate::error::Error;
 use crate::pipe::Pipe;
@@ -15,7 +15,8 @@ use crate::pipe::ledger::Ledger;
 use crate::pipe::timeout::Phase;
 use crate::reactor::TaskWaker;
 use crate::reactor::lifetime::Progress;
-use crate::sys::{Event, clock_us};
+use crate::sys::clock_us;
+use crate::sys::runtime::RuntimeId;
 
 /// The progress of the connection.
 enum Wire {
@@ -66,47 +67,8 @@ enum Reader {
     CallerReading,
     /// The caller still reads, and has to give the socket back to the task.
     CallerLeaving,
-}
-
-/// The state, outside of the link's lock, of callers that read their own replies; see `read`.
-#[derive(Default)]
-pub(crate) struct CallerReads {
-    /// The event that wakes a lone caller that reads its replies itself; it is created for the first such caller.
-    pub(super) event: OnceLock<Event>,
-    /// The number of threads that wait for replies.
-    pub(super) threads: AtomicU32,
-    /// True if the received bytes are left to the tasks that are awake.
-    left: AtomicBool,
-}
-
-impl CallerReads {
-    /// Returns whether a lone caller can be woken.
-    pub(super) fn has_event(&self) -> bool {
-        self.event.get().is_some() || Event::new().is_ok_and(|event| self.event.set(event).is_ok())
-    }
-
-    /// Wakes the lone caller that reads, if there is one.
-    pub(super) fn wake(&self) {
-        if let Some(event) = self.event.get() {
-            event.raise();
-        }
-    }
-
-    /// Leaves the received bytes to the tasks that are awake.
-    pub(super) fn leave(&self) {
-        self.left.store(true, Ordering::Release);
-    }
-
-    /// Returns whether the received bytes are left to the tasks that are awake.
-    #[inline]
-    pub(super) fn is_left(&self) -> bool {
-        self.left.load(Ordering::Relaxed)
-    }
-
-    /// Takes over the reading of the bytes that were left. Returns false if another reader has.
-    pub(super) fn take_left(&self) -> bool {
-        self.left.swap(false, Ordering::AcqRel)
-    }
+    /// The runtime of the tasks that wait.
+    Runtime(RuntimeId),
 }
 
 /// The state of a link under its lock.
@@ -127,10 +89,8 @@ pub(crate) struct Shared {
     pub(crate) waits: u32,
     /// True if a thread that waits, and is alone, may take the socket.
     pub(crate) is_offered: bool,
-    /// True if the last replies arrived together: their callers are likely to send their next requests together.
-    pub(crate) in_company: bool,
-    /// True if a task is about to poll again, to write the requests that others have gathered by then.
-    pub(crate) will_be_written: bool,
+    /// The tasks of the application that wait for replies.
+    pub(super) tasks: TaskWaits,
     /// True if a reading caller has left bytes unread.
     pub(crate) is_unread: bool,
     /// The reason why the connection is broken, as a reading caller has found.
@@ -153,8 +113,7 @@ impl Shared {
             waiting_for_room: 0,
             waits: 0,
             is_offered: false,
-            in_company: false,
-            will_be_written: false,
+            tasks: TaskWaits::default(),
             is_unread: false,
             fault: None,
             refusal: None,
@@ -168,7 +127,7 @@ impl Shared {
     pub(crate) fn connected(&mut self, socket: Arc<Socket>) {
         self.wire = Wire::Up { socket, is_full: false };
         self.ledger.connected();
-        (self.in_company, self.is_unread, self.fault) = (false, false, None);
+        (self.tasks.in_company, self.is_unread, self.fault) = (false, false, None);
     }
 
     /// Notes that there is no connection, with the reason.
@@ -324,6 +283,24 @@ impl Shared {
         self.reader == Reader::Caller
     }
 
+    /// Returns whether the connection's task reads.
+    #[inline]
+    pub(crate) fn is_read_by_task(&self) -> bool {
+        self.reader == Reader::Task
+    }
+
+    /// Returns the runtime that reads, if one does.
+    #[inline]
+    pub(super) fn reading_runtime(&self) -> Option<RuntimeId> {
+        if let Reader::Runtime(runtime) = self.reader { Some(runtime) } else { None }
+    }
+
+    /// Leaves the socket to a runtime. The caller of this function wakes the task, which then waits in another way.
+    pub(super) fn leave_to_runtime(&mut self, runtime: RuntimeId) {
+        self.reader = Reader::Runtime(runtime);
+        self.wake_up();
+    }
+
     /// Returns whether requests are sent through memory, without a system call.
     #[inline]
     pub(crate) fn shares_memory(&self) -> bool {
@@ -347,7 +324,7 @@ impl Shared {
     pub(crate) fn take_back(&mut self) -> bool {
         (self.is_unread, self.is_offered) = (true, false);
         self.reader = match self.reader {
-            Reader::Task | Reader::Caller => Reader::Task,
+            Reader::Task | Reader::Caller | Reader::Runtime(_) => Reader::Task,
             Reader::CallerReading | Reader::CallerLeaving => Reader::CallerLeaving,
         };
         self.wake_up();
@@ -365,6 +342,7 @@ impl Shared {
         self.reader = match self.reader {
             Reader::CallerReading | Reader::Caller => Reader::Caller,
             Reader::CallerLeaving | Reader::Task => Reader::Task,
+            runtime @ Reader::Runtime(_) => runtime,
         };
         self.reader == Reader::Caller
     }

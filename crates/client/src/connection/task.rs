@@ -6,6 +6,7 @@
 //! again.
 
 mod renewal;
+mod runtime_watch;
 
 use std::io;
 use std::sync::Arc;
@@ -32,6 +33,7 @@ use crate::reactor::state::Readiness;
 use crate::reactor::task_context::TaskContext;
 use crate::sys::{chance, clock_ms, elapsed, now};
 use renewal::Renewal;
+use runtime_watch::RuntimeWatch;
 
 /// The time for which an attempt to connect goes on, or refused commands are sent again, after the client is gone and has
 /// left requests to be sent.
@@ -166,20 +168,22 @@ async fn serve(
     };
     let (mut habit, mut silence_watch) =
         (Habit::default(), SilenceWatch::new(&link.config, &link.health, &link.server.idle_limit));
-    let mut calls = Calls::default();
+    let (mut calls, mut runtime_watch) = (Calls::default(), RuntimeWatch::new());
     // Bytes that were left to callers on the last connection are lost with it.
     link.caller_reads.take_left();
     // `unread`: there may be bytes that are not reported again; `hung_up`: they may be the end of the stream.
     let (mut unread, mut hung_up) = (false, false);
     loop {
         let renewal_left = renewal.proceed(link, context.task_waker());
-        let sleep = match prepare(link, &mut habit, &mut silence_watch, calls.until().is_some(), done) {
+        let leaves_to_tasks = calls.until().is_some();
+        let watches = (&mut habit, &mut silence_watch, &mut runtime_watch);
+        let sleep = match prepare(link, watches, leaves_to_tasks, done) {
             Ok(sleep) => sleep,
             Err(cause) => return cause,
         };
         link.finish(done);
         unread |= sleep.unread;
-        let armed = socket.flush().and_then(|()| match sleep.lone {
+        let armed = socket.flush().and_then(|()| match sleep.lone || sleep.by_runtime {
             true => watch.disarm(),
             false => watch.arm(sleep.blocked || socket.has_residue()),
         });
@@ -206,10 +210,12 @@ async fn serve(
         drop(shared);
         hung_up |= ready.hung_up;
         unread |= calls.take_back(link) || hung_up;
+        // A timeout may be due, of a call whose answer has arrived and which the runtime did not read.
+        unread |= runtime_watch.is_due() || (sleep.by_runtime && !ready.is_any());
         if is_lone || (!unread && (!ready.readable || calls.leave_to_task(link))) {
             continue;
         }
-        match read(link, socket, hung_up, By::Task(&mut habit), done) {
+        match read_beside_runtime(link, socket, hung_up, (&mut habit, &mut runtime_watch), done) {
             Ok(rest) => unread = rest == Rest::Maybe,
             Err(cause) => {
                 note_idle_end(link, &silence_watch);
@@ -217,6 +223,24 @@ async fn serve(
             }
         }
     }
+}
+
+/// Reads the bytes that have arrived. If a runtime is to read them, has not read for a while, and there are some, it has lost
+/// the socket: no caller waits for a runtime that does not run.
+fn read_beside_runtime(
+    link: &Link,
+    socket: &Socket,
+    hung_up: bool,
+    (habit, runtime_watch): (&mut Habit, &mut RuntimeWatch),
+    done: &mut Completions,
+) -> Result<Rest, Cause> {
+    let received = || link.reply_reader.lock().bytes_total;
+    let suspect = runtime_watch.is_due().then(&received).filter(|before| runtime_watch.check(*before));
+    let outcome = read(link, socket, hung_up, By::Task(habit), done);
+    if suspect.is_some_and(|before| received() != before) {
+        link.end_runtime(&mut link.shared.lock(), true);
+    }
+    outcome
 }
 
 /// Teaches the time after which the server closes idle connections, if it has closed this one while nothing was in flight.
@@ -239,13 +263,14 @@ struct Wait {
     unread: bool,
     /// True if a lone caller reads its replies itself; only its waker and a short time end the wait.
     lone: bool,
+    /// True if a runtime reads; the task checks now and then whether it does.
+    by_runtime: bool,
 }
 
 /// Writes the gathered requests, fails the commands that timed out, and returns the conditions of the next wait.
 fn prepare(
     link: &Link,
-    habit: &mut Habit,
-    silence_watch: &mut SilenceWatch,
+    (habit, silence_watch, runtime_watch): (&mut Habit, &mut SilenceWatch, &mut RuntimeWatch),
     leaves_to_tasks: bool,
     done: &mut Completions,
 ) -> Result<Wait, Cause> {
@@ -269,17 +294,19 @@ fn prepare(
     if !lone {
         link.end_lone(&mut shared);
     }
+    let (by_runtime, check_left) = runtime_watch.prepare(link, &mut shared);
     let command_left = expire(link, &mut shared, done);
     // A caller that has just got an answer may send again at once, without waking the task.
     let limit = link.limit_ms().map(|limit_ms| Duration::from_millis(limit_ms.into()));
     let nap = silence_watch.nap(limit);
     // If every request in flight has timed out, no timeout is watched.
     let has_waiting = limit.is_none() && !shared.pipe.is_idle();
-    let is_watched = command_left.is_some() || sync_left.is_some() || nap.is_some() || has_waiting;
+    let is_watched =
+        command_left.is_some() || sync_left.is_some() || nap.is_some() || has_waiting || check_left.is_some();
     if leaves_to_tasks {
         shared.doze();
     } else {
-        shared.fall_asleep(!is_watched && !lone && (watched.is_some() || limit.is_some()));
+        shared.fall_asleep(!is_watched && !lone && (watched.is_some() || limit.is_some() || by_runtime));
     }
     // A lone caller need not wake the task for a command with an earlier deadline.
     let lone_tick = lone.then(|| limit.map_or(LONE_TICK, |limit| LONE_TICK.min(limit)));
@@ -291,10 +318,11 @@ fn prepare(
         .chain(sync_left)
         .chain(nap)
         .chain(lone_tick)
+        .chain(check_left)
         .chain(rest)
         .chain(pause_left)
         .min();
-    Ok(Wait { blocked: shared.is_full(), timeout, unread: std::mem::take(&mut shared.is_unread), lone })
+    Ok(Wait { blocked: shared.is_full(), timeout, unread: std::mem::take(&mut shared.is_unread), lone, by_runtime })
 }
 
 /// Checks whether the server is still there, and returns the time until the next check.

@@ -15,7 +15,7 @@ use super::state::{Flight, Keeper, Pending, State, Work};
 use crate::connection::Link;
 use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::asker::Unit;
-use crate::pipe::slot::{Completions, Handle, Payload};
+use crate::pipe::slot::{Completions, Handle, Payload, Waiter};
 use crate::reactor::TaskWaker;
 use crate::resp::request::name::Name;
 use crate::sys::lock::MutexGuard;
@@ -92,7 +92,7 @@ impl Lane {
             units.into_iter().for_each(|unit| unit.target.complete(Payload::Failed(error.clone()), &mut done));
         }
         _ = handle.poll_ready(&mut Context::from_waker(&Waker::from(Arc::clone(self))), false);
-        _ = self.transport.as_driver().flush(false);
+        _ = self.transport.as_driver().flush(Waiter::Other);
         handle
     }
 

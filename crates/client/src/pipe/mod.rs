@@ -276,6 +276,11 @@ impl Pipe {
         self.in_flight.len()
     }
 
+    /// Returns the number of requests that are gathered or sent, and not answered yet.
+    pub(crate) fn unanswered(&self) -> usize {
+        self.in_flight.len() + self.queue.entries().count()
+    }
+
     /// Returns whether no request waits to be written or answered.
     pub(crate) fn is_idle(&self) -> bool {
         self.in_flight.is_empty() && self.queue.is_empty()

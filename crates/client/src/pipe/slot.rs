@@ -22,6 +22,7 @@
 pub(crate) mod stamps;
 #[cfg(test)]
 mod tests;
+mod waiter;
 
 use std::cell::UnsafeCell;
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -40,6 +41,7 @@ use crate::resp::request::level::Level;
 use crate::resp::request::name::Name;
 use crate::sys::wake::{drop_all, wake_all};
 use stamps::Stamps;
+pub(crate) use waiter::{Flush, Waiter};
 
 /// The longest reply, in bytes, that is kept in the slot itself: of a bulk string only the text counts, of any other reply
 /// the whole frame.
@@ -144,9 +146,8 @@ impl Payload {
 
 /// The calls that a waiting asker may make on the connection that will answer.
 pub(crate) trait Driver: Send + Sync {
-    /// Writes the gathered requests, because a task is about to wait for a reply. If `may_yield` and the write would take a
-    /// system call, the task polls again after the other ready tasks instead.
-    fn flush(&self, may_yield: bool) -> Flush;
+    /// Writes the gathered requests, because this waiter is about to wait for a reply.
+    fn flush(&self, waiter: Waiter) -> Flush;
 
     /// Reads the received bytes, if they were left to the tasks that are awake, because a task is about to wait for a reply.
     fn read(&self) {}
@@ -155,7 +156,7 @@ pub(crate) trait Driver: Send + Sync {
     /// or part of it. The thread reports the end of its wait with [`Driver::leave`].
     fn attend(&self, handle: &Handle, deadline: Option<Instant>) {
         let _ = (handle, deadline);
-        _ = self.flush(false);
+        _ = self.flush(Waiter::Other);
     }
 
     /// Notes that a thread that has called `attend` has stopped waiting.
@@ -191,17 +192,6 @@ pub(crate) trait Driver: Send + Sync {
 /// Returns the error of a command for which the state of the connection is unknown.
 fn unanswered(name: Name) -> Error {
     Error::new(ErrorKind::Timeout, Effect::Unknown, format!("{name} was not answered in time; its effect is unknown"))
-}
-
-/// The next step of a task that is about to wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flush {
-    /// The task waits.
-    Done,
-    /// The task polls again after the other ready tasks.
-    Yield,
-    /// The task gives up, because no answer can arrive: see [`Driver::lost`].
-    Lost,
 }
 
 const EMPTY: u8 = 0;

@@ -25,7 +25,7 @@ pub(crate) struct Readiness {
 impl Readiness {
     pub(crate) const WOKEN: Self = Self { readable: false, writable: false, hung_up: false, woken: true };
 
-    pub(super) fn is_any(self) -> bool {
+    pub(crate) fn is_any(self) -> bool {
         self != Self::default()
     }
 

@@ -10,7 +10,7 @@ use crate::config::ErrorHook;
 use crate::error::Error;
 use crate::pipe::Pipe;
 use crate::pipe::reply_reader::ReplyReader;
-use crate::pipe::slot::{Completions, Driver, Flush, Handle, Source};
+use crate::pipe::slot::{Completions, Driver, Flush, Handle, Source, Waiter};
 use crate::resp::request::EncodedRequest;
 use crate::resp::request::name::Name;
 
@@ -18,7 +18,7 @@ use crate::resp::request::name::Name;
 struct Nobody;
 
 impl Driver for Nobody {
-    fn flush(&self, _may_yield: bool) -> Flush {
+    fn flush(&self, _waiter: Waiter) -> Flush {
         Flush::Done
     }
 

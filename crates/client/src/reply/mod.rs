@@ -8,6 +8,7 @@ pub(crate) mod by_hand;
 pub(crate) mod mapped;
 pub(crate) mod synced;
 pub(crate) mod timed;
+mod turn;
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -27,6 +28,7 @@ use crate::resp::value::Value;
 use crate::sys::callback;
 use crate::sys::now;
 use crate::sys::trace;
+use turn::Turn;
 
 /// The answer to a command that was sent.
 ///
@@ -39,8 +41,7 @@ use crate::sys::trace;
 #[must_use = "await it, wait for it, or forget it to have errors reported"]
 pub struct Reply<T> {
     state: ReplyState,
-    /// True if the task that awaits the reply has let other tasks have their turn.
-    has_yielded: bool,
+    turn: Turn,
     result: PhantomData<fn() -> T>,
 }
 
@@ -75,7 +76,7 @@ enum ReplyState {
 
 impl<T: FromReply> Reply<T> {
     fn new(state: ReplyState) -> Self {
-        Self { state, has_yielded: false, result: PhantomData }
+        Self { state, turn: Turn::default(), result: PhantomData }
     }
 
     pub(crate) fn of(handle: Handle) -> Self {
@@ -131,7 +132,7 @@ impl<T: FromReply> Reply<T> {
     /// Registers the waker for the arrival of the answer, or for the next check. Ready if there is nothing to wait for.
     fn poll_ready(&mut self, context: &mut Context<'_>, is_task: bool) -> Poll<()> {
         let (ReplyState::Slot(handle) | ReplyState::Apart(handle, _)) = &mut self.state else { return Poll::Ready(()) };
-        poll(handle, &mut self.has_yielded, context, is_task)
+        poll(handle, &mut self.turn, context, is_task)
     }
 
     /// Returns whether the command has not been sent yet.
@@ -208,8 +209,6 @@ impl<T: FromReply> Reply<T> {
         T: 'static,
     {
         self.settle(Queued::wait_for_room);
-        // The callback is no task, so it lets no other task have a turn between two checks.
-        self.has_yielded = true;
         let then = Arc::new(Then { pending: Mutex::new(Some((self, callback))) });
         then.proceed();
     }
@@ -278,7 +277,7 @@ fn forget_apart(handle: Handle, guard: Box<dyn Guard>) {
 
 /// Registers the waker for the completion of the slot, or for the next check. Ready if there is nothing to wait for.
 #[inline]
-pub(crate) fn poll(handle: &mut Handle, has_yielded: &mut bool, context: &mut Context<'_>, is_task: bool) -> Poll<()> {
+pub(crate) fn poll(handle: &mut Handle, turn: &mut Turn, context: &mut Context<'_>, is_task: bool) -> Poll<()> {
     if handle.is_done() {
         return Poll::Ready(());
     }
@@ -289,9 +288,10 @@ pub(crate) fn poll(handle: &mut Handle, has_yielded: &mut bool, context: &mut Co
             return Poll::Ready(());
         }
     }
-    match driver.map(|driver| driver.flush(!*has_yielded)) {
+    let waiter = turn.waiter(is_task);
+    match driver.as_ref().map(|driver| driver.flush(waiter)) {
         Some(Flush::Yield) => {
-            *has_yielded = true;
+            turn.yields_to(driver);
             context.waker().wake_by_ref();
             Poll::Pending
         }
@@ -352,12 +352,12 @@ fn block_here(handle: &mut Handle, deadline: Option<Instant>) -> Option<Error> {
 }
 
 /// Registers the waker for the answer. Ready if the answer is there, or cannot arrive.
-fn poll_here(handle: &mut Handle, has_yielded: &mut bool, context: &mut Context<'_>) -> Poll<()> {
-    let is_pending = poll(handle, has_yielded, context, true).is_pending();
+fn poll_here(handle: &mut Handle, turn: &mut Turn, context: &mut Context<'_>) -> Poll<()> {
+    let is_pending = poll(handle, turn, context, true).is_pending();
     if is_pending && !handle.is_unsent() {
         return Poll::Pending;
     }
-    *has_yielded = false;
+    *turn = Turn::default();
     Poll::Ready(())
 }
 

@@ -15,6 +15,7 @@ use sleeve_wire::frame::Frame;
 
 use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::slot::{Driver, Handle, Payload};
+use crate::reply::turn::Turn;
 use crate::reply::{Guard, Parts, Reply, already_taken, block, poll_here, read, taken};
 use crate::resp::decode::FromReply;
 use crate::resp::request::level::Level;
@@ -29,8 +30,7 @@ use crate::sys::now;
 pub struct Synced<T> {
     stage: Stage,
     level: Level,
-    /// True if the task that awaits it has let other tasks have their turn.
-    has_yielded: bool,
+    turn: Turn,
     result: PhantomData<fn() -> T>,
 }
 
@@ -133,7 +133,7 @@ impl<T: FromReply> Reply<T> {
                 SentBy { name: Name::UNKNOWN, sent_on: 0, driver: number.driver() }.ask(level, answer, None)
             }
         };
-        Synced { stage, level, has_yielded: false, result: PhantomData }
+        Synced { stage, level, turn: Turn::default(), result: PhantomData }
     }
 }
 
@@ -218,7 +218,7 @@ impl<T: FromReply> Future for Synced<T> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
             self.stage = match mem::replace(&mut self.stage, Stage::Taken) {
-                Stage::Answering(mut handle, guard) => match poll_here(&mut handle, &mut self.has_yielded, context) {
+                Stage::Answering(mut handle, guard) => match poll_here(&mut handle, &mut self.turn, context) {
                     Poll::Pending => {
                         self.stage = Stage::Answering(handle, guard);
                         return Poll::Pending;
@@ -228,15 +228,13 @@ impl<T: FromReply> Future for Synced<T> {
                         sent_by.ask(self.level, taken(handle), guard)
                     }
                 },
-                Stage::Syncing { answer, mut word, guard } => {
-                    match poll_here(&mut word, &mut self.has_yielded, context) {
-                        Poll::Pending => {
-                            self.stage = Stage::Syncing { answer, word, guard };
-                            return Poll::Pending;
-                        }
-                        Poll::Ready(()) => Stage::Settled(understand(self.level, &taken(word)).map(|()| answer)),
+                Stage::Syncing { answer, mut word, guard } => match poll_here(&mut word, &mut self.turn, context) {
+                    Poll::Pending => {
+                        self.stage = Stage::Syncing { answer, word, guard };
+                        return Poll::Pending;
                     }
-                }
+                    Poll::Ready(()) => Stage::Settled(understand(self.level, &taken(word)).map(|()| answer)),
+                },
                 Stage::Settled(result) => return Poll::Ready(result.and_then(|answer| read(answer))),
                 Stage::Taken => return Poll::Ready(Err(already_taken())),
             };

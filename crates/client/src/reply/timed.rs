@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use crate::error::Error;
 use crate::pipe::slot::stamps::TimedCall;
 use crate::pipe::slot::{Handle, Payload};
+use crate::reply::turn::Turn;
 use crate::reply::{Guard, Parts, Reply, already_taken, block_here, poll_here, read, taken};
 use crate::resp::decode::FromReply;
 use crate::sys::{clock_us, now};
@@ -63,8 +64,7 @@ impl fmt::Display for Timing {
 pub struct TimedReply<T> {
     stage: Stage,
     issued_us: u64,
-    /// True if the task that awaits it has let other tasks have their turn.
-    has_yielded: bool,
+    turn: Turn,
     _call: TimedCall,
     result: PhantomData<fn() -> T>,
 }
@@ -85,7 +85,7 @@ impl<T: FromReply> TimedReply<T> {
             Parts::Slot(handle, guard) => Stage::Waiting(handle, guard),
             Parts::Answered(payload, _) => Stage::Answered(payload, clock_us()),
         };
-        Self { stage, issued_us, has_yielded: false, _call: timed_call, result: PhantomData }
+        Self { stage, issued_us, turn: Turn::default(), _call: timed_call, result: PhantomData }
     }
 
     /// Blocks this thread until the answer is there. The client's command timeout bounds the wait.
@@ -154,7 +154,7 @@ impl<T: FromReply> Future for TimedReply<T> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.get_mut();
         if let Stage::Waiting(handle, _) = &mut this.stage
-            && poll_here(handle, &mut this.has_yielded, context).is_pending()
+            && poll_here(handle, &mut this.turn, context).is_pending()
         {
             return Poll::Pending;
         }

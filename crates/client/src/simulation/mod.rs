@@ -82,6 +82,7 @@ fn each_reply_is_that_to_its_call_and_no_write_is_executed_twice() {
     let cache = &all.cache;
     let rarest = [cache.shared, cache.invalidations, cache.evictions, cache.unkept, cache.flushes];
     let rarest = rarest.into_iter().min().unwrap_or_default();
+    assert!(all.runtime_reads > count * 10 || count < SHORT, "runtimes hardly read: {all:?}");
     let least = all.answered.min(all.dropped).min(all.timeouts).min(all.unknown).min(all.unsent);
     assert!(
         count < SHORT
@@ -121,6 +122,7 @@ fn what_the_client_must_never_do_is_found() {
         Fault::KeepsBudget,
         Fault::TakesMessage,
         Fault::NeverReadsWhatWasLeft,
+        Fault::TrustsRuntime,
         Fault::ForgetsDeadline,
         Fault::MissesInvalidations,
         Fault::MissesFlushes,

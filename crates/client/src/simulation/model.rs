@@ -49,6 +49,8 @@ pub(super) struct Tally {
     /// The number of MOVED redirects, and below it that of ASK redirects.
     pub(super) moved: u64,
     pub(super) asked: u64,
+    /// The number of reads by the application's runtimes.
+    pub(super) runtime_reads: u64,
     /// The counts of the near cache.
     pub(super) cache: CacheStats,
     /// A hash of all steps, which is the same for the same seed.
@@ -64,6 +66,7 @@ impl Tally {
         self.unsent += other.unsent;
         self.connections += other.connections;
         self.moved += other.moved;
+        self.runtime_reads += other.runtime_reads;
         self.asked += other.asked;
         self.cache.add(&other.cache);
         self.trace ^= other.trace;

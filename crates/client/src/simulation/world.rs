@@ -20,6 +20,7 @@ use crate::config::{Config, Endpoint, Protocol, Resend};
 use crate::pipe::testing::{Dice, chunks_alive};
 use crate::reactor::stepped::{Step, Stepped};
 use crate::sys::clock_us;
+use crate::sys::runtime::simulated as runtime;
 use crate::sys::simulated::On;
 
 /// The number of steps after which a world that has not ended counts as stuck.
@@ -58,7 +59,7 @@ pub(super) enum Failure {
     Death,
     /// The server loads its data for a while.
     Loading,
-    /// The application's runtime gives no turns for a while.
+    /// The application's runtimes give no turns for a while, or one of them ends and its tasks go on in another.
     Stall,
     /// A slot of a cluster moves, key by key.
     Move,
@@ -143,11 +144,14 @@ impl World {
         let connecting = Rc::clone(&network);
         let connect = Box::new(move |address: &_| connecting.borrow_mut().connect(address, clock_us()));
         let on = On::begin(began_us, seed, connect);
-        let (chunks_before, reactor, executor) = (chunks_alive(), Stepped::new(), Executor::new());
+        let runtimes = (seed / 8 % 3) as usize;
+        let (chunks_before, reactor, executor) = (chunks_alive(), Stepped::new(), Executor::new(runtimes));
         let client = Client::open_with(config).expect("a client");
         let reports = network.borrow().servers.speaks_resp3 && client.config().protocol == Protocol::Resp3;
+        // No runtime reads a connection that has a cache.
+        let has_cache = reports && (runtimes == 0 || !(seed / 24).is_multiple_of(3));
         let shared = Rc::new(Shared {
-            cache: reports.then(|| cache_options(&mut dice.borrow_mut())),
+            cache: has_cache.then(|| cache_options(&mut dice.borrow_mut())),
             is_single: manner.servers == 1,
             dice: Rc::clone(&dice),
             timers: Rc::clone(&executor.timers),
@@ -212,6 +216,7 @@ impl World {
         }
         model.tally.connections = *connections.borrow();
         model.tally.trace = self.trace;
+        model.tally.runtime_reads = runtime::take_reads();
         let network = self.network.borrow();
         (model.tally.moved, model.tally.asked) = (network.servers.moved, network.servers.asked);
         Ok(model.tally.clone())
@@ -348,7 +353,14 @@ impl World {
                 network.servers.load(node, until_us);
             }
             Failure::Move => network.servers.move_on(),
-            Failure::Stall => self.executor.stall(self.clock_us + roll(30_000) as u64),
+            Failure::Stall => {
+                match until_us % 4 {
+                    0 => self.executor.replace_runtime(until_us),
+                    1 => self.executor.leave_undriven(until_us),
+                    _ => {}
+                }
+                self.executor.stall(self.clock_us + roll(30_000) as u64);
+            }
         }
         self.next_failure_us = self.clock_us + [1_000, 20_000, 300_000][roll(3)] + roll(1_000) as u64;
     }

@@ -21,6 +21,7 @@ pub(crate) mod off_thread;
 pub(crate) mod planted;
 #[cfg(any(not(target_os = "linux"), sleeve_portable, test))]
 mod portable;
+pub(crate) mod runtime;
 #[cfg(test)]
 pub(crate) mod simulated;
 #[cfg(test)]

@@ -26,6 +26,8 @@ pub(crate) enum Fault {
     TakesMessage,
     /// The reactor does not read bytes that it left to a caller's task, if that task never reads them.
     NeverReadsWhatWasLeft,
+    /// The reactor does not check whether the runtime reads that a socket was left to.
+    TrustsRuntime,
     /// A deadline that is earlier than all others is not reported to the watch over deadlines.
     ForgetsDeadline,
     /// The cache ignores invalidations of single keys.

@@ -36,7 +36,7 @@ use crate::pipe::asker::{Unit, left_ms};
 use crate::pipe::driver_number::DriverNumber;
 use crate::pipe::queued::Sent;
 use crate::pipe::reply_reader::ReplyReader;
-use crate::pipe::slot::{Completions, Driver, Flush, Handle, Payload, Source};
+use crate::pipe::slot::{Completions, Driver, Flush, Handle, Payload, Source, Waiter};
 use crate::pipe::timeout::{Phase, Situation};
 use crate::pipe::transaction_state::TransactionState;
 use crate::resp::request::EncodedRequest;
@@ -366,7 +366,7 @@ fn lost(local: &Local) -> Error {
 }
 
 impl Driver for Embedded {
-    fn flush(&self, _may_yield: bool) -> Flush {
+    fn flush(&self, _waiter: Waiter) -> Flush {
         Flush::Done
     }
 

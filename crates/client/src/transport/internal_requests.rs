@@ -9,7 +9,7 @@ use std::task::{Context, Wake, Waker};
 
 use crate::connection::Link;
 use crate::pipe::asker::Unit;
-use crate::pipe::slot::{Driver, Handle, Source};
+use crate::pipe::slot::{Driver, Handle, Source, Waiter};
 use crate::reactor::TaskWaker;
 use crate::resp::request::name::Name;
 use crate::sys::clock_ms;
@@ -42,7 +42,7 @@ impl InternalRequests {
         let (target, mut handle) = self.source.pair(name);
         let unit = Unit { database: self.database, target, length: request.len(), issued_ms: clock_ms() };
         link.send_gathered(vec![unit], request).ok()?;
-        link.flush(false);
+        link.flush(Waiter::Other);
         if handle.poll_ready(&mut Context::from_waker(&self.waker), false).is_ready() {
             self.task_waker.wake();
         }

@@ -25,7 +25,7 @@ use crate::connection::metrics::Metrics;
 use crate::connection::send::Unsent;
 use crate::error::{Error, ErrorKind};
 use crate::pipe::routed::{Destination, Redirector, Routed};
-use crate::pipe::slot::{Completions, Driver, Handle};
+use crate::pipe::slot::{Completions, Driver, Handle, Waiter};
 use crate::reactor::task_context::TaskContext;
 use crate::reactor::{self, TaskWaker};
 use crate::resp::request::EncodedRequest;
@@ -292,7 +292,7 @@ impl Replicated {
         time_left::own(&mut routed, self.link.limit_ms());
         match self.link.resend_routed(vec![routed]) {
             // No caller waits on that connection and would write the request, so it is written here.
-            Ok(()) => _ = self.link.flush(false),
+            Ok(()) => _ = self.link.flush(Waiter::Other),
             Err(back) => back.into_iter().for_each(|routed| routed.give_up(why.clone(), done)),
         }
     }

@@ -128,7 +128,7 @@ impl Caller {
             lanes: (nodes == 1).then(|| client.lanes_with(options).unwrap()),
             ways: Ways {
                 dice: Dice(seed),
-                runtime: Builder::new_current_thread().enable_time().build().unwrap(),
+                runtime: Builder::new_current_thread().enable_all().build().unwrap(),
                 kept: Vec::new(),
                 tally,
             },

@@ -27,7 +27,7 @@ use crate::config::{ErrorHook, QueueFull};
 use crate::error::{Error, ErrorKind};
 use crate::pipe::asker::LATE_SHARE;
 use crate::pipe::queued::{Queued, Sent, runs_tasks};
-use crate::pipe::slot::{Completions, Driver, Flush, Handle, Payload, Source};
+use crate::pipe::slot::{Completions, Driver, Flush, Handle, Payload, Source, Waiter};
 use crate::reactor::TaskWaker;
 use crate::reply::Reply;
 use crate::resp::decode::FromReply;
@@ -395,8 +395,8 @@ impl Reserve for Gatherer {
 /// The driver of the callers' slots. A caller waits for its answer on the client's transport, and its wait does not send
 /// gathered calls.
 impl Driver for Gatherer {
-    fn flush(&self, may_yield: bool) -> Flush {
-        self.origin.transport.as_driver().flush(may_yield)
+    fn flush(&self, waiter: Waiter) -> Flush {
+        self.origin.transport.as_driver().flush(waiter)
     }
 
     fn read(&self) {

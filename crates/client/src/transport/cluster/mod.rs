@@ -45,7 +45,7 @@ use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::asker::limit_ms;
 use crate::pipe::queued::Sent;
 use crate::pipe::routed::{Destination, Redirector, Routed};
-use crate::pipe::slot::{Completions, Driver, Flush, Handle, Source};
+use crate::pipe::slot::{Completions, Driver, Flush, Handle, Source, Waiter};
 use crate::pipe::timeout::{Phase, Situation};
 use crate::reactor::TaskWaker;
 use crate::reactor::lifetime::{Lifetime, Progress};
@@ -414,11 +414,11 @@ fn seeds(config: &Config) -> &[(String, u16)] {
 
 /// The driver for an answer that belongs to no single connection: it writes and reads all of them.
 impl Driver for Cluster {
-    fn flush(&self, may_yield: bool) -> Flush {
+    fn flush(&self, waiter: Waiter) -> Flush {
         if !self.process.is_this() {
             return Flush::Lost;
         }
-        let flushed: Vec<Flush> = self.links().iter().map(|link| link.flush(may_yield)).collect();
+        let flushed: Vec<Flush> = self.links().iter().map(|link| link.flush(waiter)).collect();
         if flushed.contains(&Flush::Yield) { Flush::Yield } else { Flush::Done }
     }
 
@@ -428,7 +428,7 @@ impl Driver for Cluster {
 
     fn attend(&self, _: &Handle, _: Option<Instant>) {
         self.read();
-        _ = self.flush(false);
+        _ = self.flush(Waiter::Other);
     }
 
     fn wait_for_room(&self, deadline: Option<Instant>, is_task: bool) {

@@ -23,7 +23,7 @@ use crate::config::Config;
 use crate::connection::Link;
 use crate::error::{Effect, Error, ErrorKind};
 use crate::pipe::routed::{Destination, Routed};
-use crate::pipe::slot::{Completions, Driver, Handle};
+use crate::pipe::slot::{Completions, Driver, Handle, Waiter};
 use crate::pipe::timeout::Phase;
 use crate::reactor;
 use crate::reactor::TaskWaker;
@@ -323,7 +323,7 @@ impl ClusterTask<'_> {
             Ok(()) => {
                 self.cluster.cache.wrote_all(written);
                 // Usually the waiting caller writes its request. Here it waits on another connection, so this thread writes.
-                link.flush(false);
+                link.flush(Waiter::Other);
                 self.cluster.left(1, length);
                 None
             }
