@@ -32,7 +32,7 @@ impl ReadFrom {
             Some(("zone", name)) if !name.is_empty() => Ok(Self::Zone(name.to_owned())),
             _ => Err(Error::unsent(
                 ErrorKind::Configuration,
-                "the option \"read_from\" is unknown: primary, replica, any, or zone: and the name of an availability zone",
+                "the option \"read_from\" must be primary, replica, any, or zone: with the name of an availability zone",
             )),
         }
     }

@@ -188,7 +188,7 @@ impl Tls {
                     "yes" => true,
                     "no" => false,
                     _ => {
-                        let message = "the option \"insecure\" is unknown: yes or no";
+                        let message = "the option \"insecure\" must be yes or no";
                         return Err(Error::unsent(ErrorKind::Configuration, message));
                     }
                 }

@@ -21,6 +21,15 @@ const SCHEMES: &str =
 const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 
+/// The options of every URL, for the errors.
+const OPTIONS: &str = "db, name, protocol, connect_timeout, command_timeout, silence_max, backoff_min, backoff_max, queue, \
+     queue_full, reply_bytes_max, resend, unix_socket, shared_memory";
+
+/// The further options of URLs of some kinds, for the errors.
+const TLS_OPTIONS: &str = "ca, ca_folder, cert, key, key_pass, server_name, insecure";
+const REPLICA_OPTIONS: &str = "read_from";
+const SENTINEL_OPTIONS: &str = "sentinel_user, sentinel_password";
+
 /// The error for the option `read_from` with an endpoint that reports no replicas.
 pub(crate) const NO_REPLICAS: &str = "reads go to replicas in a cluster (redis+cluster://) and behind Sentinels (redis+sentinel://) alone: \
      anywhere else \"read_from\" is primary";
@@ -41,7 +50,7 @@ impl Config {
     /// the servers, and the same two with `valkey`. The user and the password are the servers'; those of the Sentinels are
     /// the options `sentinel_user` and `sentinel_password`.
     ///
-    /// The options are `db`, `name` (CLIENT SETNAME), `protocol` (`2` or `3`), `connect_timeout`, `command_timeout`,
+    /// The options are `db`, `name` (CLIENT SETNAME), `protocol` (`2` or `3`; `resp2` and `resp3` mean the same), `connect_timeout`, `command_timeout`,
     /// `silence_max`, `backoff_min` and `backoff_max` (such as `250ms` or `5s`; the second and the third may be `none`),
     /// `queue` and `reply_bytes_max` (bytes, such as `16mb`), `queue_full` (`wait` or `fail`), `resend` (`reads`,
     /// `overwrites` or `nothing`), `unix_socket` and `shared_memory` (`yes` or `no`, see [`Config::unix_socket`] and
@@ -194,7 +203,7 @@ fn host_and_port(text: &str, missing_host: &str, port: u16) -> Result<(String, u
     };
     let port = match named {
         Some(named) => named.parse().map_err(|_| {
-            bad("the port is none: a number up to 65535 stands behind the host's colon \
+            bad("the port behind the host's colon is not a number up to 65535 \
                  (in a password write / as %2F, ? as %3F and @ as %40)")
         })?,
         None => port,
@@ -245,9 +254,9 @@ fn option(config: &mut Config, name: &str, value: &str) -> Result<(), Error> {
         "sentinel_password" => config.sentinel_login.password = Some(value.to_owned()),
         "protocol" => {
             config.protocol = match value {
-                "2" => Protocol::Resp2,
-                "3" => Protocol::Resp3,
-                _ => return Err(bad("the option \"protocol\" is unknown: 2 or 3")),
+                "2" | "resp2" => Protocol::Resp2,
+                "3" | "resp3" => Protocol::Resp3,
+                _ => return Err(bad("the option \"protocol\" must be 2 or 3 (or resp2 or resp3)")),
             }
         }
         "connect_timeout" => config.connect_timeout = duration(name, value)?,
@@ -263,7 +272,7 @@ fn option(config: &mut Config, name: &str, value: &str) -> Result<(), Error> {
             config.limits.queue_full = match value {
                 "wait" => QueueFull::Wait,
                 "fail" => QueueFull::Fail,
-                _ => return Err(bad("the option \"queue_full\" is unknown: wait or fail")),
+                _ => return Err(bad("the option \"queue_full\" must be wait or fail")),
             }
         }
         "resend" => {
@@ -271,7 +280,7 @@ fn option(config: &mut Config, name: &str, value: &str) -> Result<(), Error> {
                 "reads" => Resend::Reads,
                 "overwrites" => Resend::Overwrites,
                 "nothing" => Resend::Nothing,
-                _ => return Err(bad("the option \"resend\" is unknown: reads, overwrites or nothing")),
+                _ => return Err(bad("the option \"resend\" must be reads, overwrites or nothing")),
             }
         }
         "unix_socket" => config.same_machine.moves_to_unix_socket = yes_or_no(name, value)?,
@@ -281,16 +290,30 @@ fn option(config: &mut Config, name: &str, value: &str) -> Result<(), Error> {
         _ if matches!(config.endpoint, Endpoint::Embedded(_)) => {
             config.settings.push((name.to_owned(), value.to_owned()));
         }
-        _ => return Err(bad(format!("{} is unknown", named(name)))),
+        _ => return Err(bad(format!("{} is unknown; the options are {}", named(name), known(config)))),
     }
     Ok(())
+}
+
+/// Returns the names of the options that a URL of this kind takes.
+fn known(config: &Config) -> String {
+    let has_replicas = config.endpoint.has_replicas();
+    let is_service = matches!(config.endpoint, Endpoint::Sentinel { .. });
+    let further =
+        [(has_replicas, REPLICA_OPTIONS), (is_service, SENTINEL_OPTIONS), (config.tls.is_some(), TLS_OPTIONS)];
+    let further = further.into_iter().filter(|(applies, _)| *applies).map(|(_, names)| names);
+    let mut names = [OPTIONS].into_iter().chain(further).collect::<Vec<_>>().join(", ");
+    if config.tls.is_none() && !matches!(config.endpoint, Endpoint::Unix(_)) {
+        names.push_str(&format!("; with TLS (rediss://) also {TLS_OPTIONS}"));
+    }
+    names
 }
 
 fn yes_or_no(name: &str, value: &str) -> Result<bool, Error> {
     match value {
         "yes" => Ok(true),
         "no" => Ok(false),
-        _ => Err(bad(format!("the option \"{name}\" is unknown: yes or no"))),
+        _ => Err(bad(format!("the option \"{name}\" must be yes or no"))),
     }
 }
 

@@ -117,12 +117,52 @@ fn a_scheme_has_no_case() {
 }
 
 #[test]
+fn a_protocol_has_the_names_of_other_clients_too() {
+    for (value, protocol) in
+        [("2", Protocol::Resp2), ("resp2", Protocol::Resp2), ("3", Protocol::Resp3), ("resp3", Protocol::Resp3)]
+    {
+        assert_eq!(read(&format!("redis://?protocol={value}")).unwrap().protocol, protocol);
+    }
+    let error = read("redis://?protocol=4").unwrap_err();
+    assert_eq!(error.message(), "the option \"protocol\" must be 2 or 3 (or resp2 or resp3)");
+}
+
+#[test]
+fn an_unknown_option_is_answered_with_the_known_ones() {
+    let message = |url: &str| read(&format!("{url}?timeout=5")).unwrap_err().message().to_owned();
+    let plain = message("redis://h");
+    assert!(plain.starts_with("the option \"timeout\" is unknown; the options are db, name,"), "{plain}");
+    assert!(plain.contains("command_timeout") && plain.contains("with TLS (rediss://) also ca,"), "{plain}");
+    assert!(!plain.contains("read_from") && !plain.contains("sentinel_user"), "{plain}");
+    assert!(!message("unix:///run/a.sock").contains("TLS"));
+    let cluster = message("redis+cluster://h");
+    assert!(cluster.contains("read_from") && !cluster.contains("sentinel_user"), "{cluster}");
+    assert!(message("redis+sentinel://h/shop").contains("read_from, sentinel_user, sentinel_password"));
+    #[cfg(feature = "tls")]
+    assert!(
+        message("rediss://h").ends_with("shared_memory, ca, ca_folder, cert, key, key_pass, server_name, insecure")
+    );
+}
+
+#[test]
+fn every_option_of_the_errors_is_known() {
+    let mut lists = vec![OPTIONS, REPLICA_OPTIONS, SENTINEL_OPTIONS];
+    lists.extend(cfg!(feature = "tls").then_some(TLS_OPTIONS));
+    let scheme = if cfg!(feature = "tls") { "rediss" } else { "redis" };
+    for name in lists.into_iter().flat_map(|list| list.split(", ")) {
+        if let Err(error) = read(&format!("{scheme}+sentinel://h/shop?{name}=%21")) {
+            assert!(!error.message().contains("unknown"), "{error}");
+        }
+    }
+}
+
+#[test]
 fn an_unreadable_url_part_is_named() {
     for (url, part) in [
         ("localhost:6379", "no URL"),
         ("http://x", "unknown"),
         ("redis://h?ca=x", "unknown"),
-        ("redis://h:x", "port"),
+        ("redis://h:x", "the port behind the host's colon is not a number up to 65535"),
         ("redis://h/x", "no database"),
         ("redis+cluster://h:1,i:x", "port"),
         ("redis://h?speed=9", "speed"),
