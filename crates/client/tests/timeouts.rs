@@ -31,7 +31,11 @@ fn a_sent_command_that_times_out_waited_for_its_reply() {
     let client = Client::connect_with(config(port).command_timeout(Some(LIMIT))).unwrap();
     let fails = |reply: sleeve::Reply<sleeve::Value>, name: &str| {
         let error = reply.wait().unwrap_err();
-        says(&error, Effect::Unknown, &[name, &place, "waited for its reply", "command timeout of 100ms"]);
+        says(
+            &error,
+            Effect::Unknown,
+            &[name, &place, "waited for its reply", "command timeout of 100ms (Config::command_timeout)"],
+        );
     };
     fails(client.get("secret"), "GET was");
     fails(client.config_get("secret"), "CONFIG GET was");
@@ -59,7 +63,7 @@ fn a_caller_after_timed_out_ones_times_out_in_time() {
     let client = Client::connect_with(config).unwrap();
     for _ in 0..3 {
         let error = client.get::<String>("secret").wait_for(SLACK).unwrap_err();
-        says(&error, Effect::Unknown, &["waited for its reply", "command timeout of 100ms"]);
+        says(&error, Effect::Unknown, &["waited for its reply", "command timeout of 100ms (Config::command_timeout)"]);
     }
 }
 

@@ -94,10 +94,10 @@ impl Situation<'_> {
 }
 
 impl fmt::Display for Situation<'_> {
-    /// Writes the time that has passed.
+    /// Writes the time that has passed, and the name of its setting.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.limit {
-            Some(limit) => write!(f, "the command timeout of {limit:?}"),
+            Some(limit) => write!(f, "the command timeout of {limit:?} (Config::command_timeout)"),
             None => f.write_str("the time that its caller gave it"),
         }
     }
