@@ -18,7 +18,7 @@ pub(crate) fn shared(row: Option<&'static Row>) -> Option<Error> {
         OwnConnection::Transaction => "use client.transaction()",
         OwnConnection::Watch => "use client.transaction() with conditions, or client.watch(..)",
         OwnConnection::Greeting => "say it in the URL or the configuration",
-        OwnConnection::Messages => "it needs a connection of its own",
+        OwnConnection::Messages => instead_of_messages(row),
         OwnConnection::Journal => "use reply.synced() or reply.replicated(n)",
         OwnConnection::Tracking => "use client.cached()",
         OwnConnection::Silence => "use forget() on the replies that are of no interest",
@@ -26,6 +26,24 @@ pub(crate) fn shared(row: Option<&'static Row>) -> Option<Error> {
     };
     let name = Name::of_row(row);
     Some(Error::usage(format!("{name} cannot travel on a connection that others share: {instead}")))
+}
+
+/// Returns the replacement of a command after which the server sends messages that answer no request.
+fn instead_of_messages(row: &Row) -> &'static str {
+    match row.full_name {
+        "subscribe" => "use client.subscribe(..) or client.subscribe_async(..), which have a connection of their own",
+        "psubscribe" => {
+            "use client.psubscribe(..) or client.psubscribe_async(..), which have a connection of their own"
+        }
+        "ssubscribe" => {
+            "use client.ssubscribe(..) or client.ssubscribe_async(..), which have a connection of their own"
+        }
+        "unsubscribe" => "use subscription.unsubscribe(..)",
+        "punsubscribe" => "use subscription.punsubscribe(..)",
+        "sunsubscribe" => "use subscription.sunsubscribe(..)",
+        "monitor" => "no method of the client replaces it; use it in sleeve cli or redis-cli",
+        _ => "it is a command of replicas, which have a connection of their own",
+    }
 }
 
 /// Returns the reason why the command must not be sent on a leased connection either.
@@ -53,8 +71,14 @@ mod tests {
             ("multi exec discard", "client.transaction()"),
             ("watch unwatch", "client.watch(..)"),
             ("auth hello reset quit client|capa", "the URL"),
-            ("subscribe psubscribe ssubscribe unsubscribe punsubscribe sunsubscribe", "a connection of its own"),
-            ("monitor sync psync replconf", "a connection of its own"),
+            ("subscribe", "client.subscribe(..)"),
+            ("psubscribe", "client.psubscribe_async(..)"),
+            ("ssubscribe", "client.ssubscribe(..)"),
+            ("unsubscribe", "subscription.unsubscribe(..)"),
+            ("punsubscribe", "subscription.punsubscribe(..)"),
+            ("sunsubscribe", "subscription.sunsubscribe(..)"),
+            ("monitor", "redis-cli"),
+            ("sync psync replconf", "of replicas"),
             ("client|reply", "forget()"),
             ("client|tracking client|caching", "client.cached()"),
             ("client|journal", "reply.synced()"),
