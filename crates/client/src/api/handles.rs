@@ -42,6 +42,8 @@ use crate::sys::off_thread::apart;
 use crate::transport::Transport;
 #[cfg(feature = "embedded")]
 use crate::transport::embedded::Embedded;
+#[cfg(not(feature = "embedded"))]
+use crate::transport::no_engine::EngineBuild;
 
 /// A server, or an engine in this process, to which commands are sent.
 #[derive(Clone)]
@@ -133,6 +135,20 @@ impl Client {
         let config = Config::new(Endpoint::Embedded(None));
         let transport = Transport::Local(Embedded::open_own(config));
         Self { origin: Origin::new(transport), database: 0 }
+    }
+
+    /// Creates an engine of its own in this process, with feature `embedded`. This build is without it, so no call compiles.
+    ///
+    /// ```compile_fail
+    /// let client = sleeve::Client::embedded();
+    /// ```
+    #[cfg(not(feature = "embedded"))]
+    pub fn embedded<'a>() -> Self
+    where
+        // The compiler refuses a bound without a parameter at the method itself.
+        &'a (): EngineBuild,
+    {
+        match *<&'a () as EngineBuild>::engine() {}
     }
 
     /// Serves the embedded engine to other programs too, at this address; port 0 takes a free one. Returns the address.

@@ -8,6 +8,8 @@ pub(crate) mod embedded;
 mod gathered;
 mod health_checks;
 mod internal_requests;
+#[cfg(not(feature = "embedded"))]
+pub(crate) mod no_engine;
 mod node;
 pub(crate) mod pool;
 pub(crate) mod replicas;
@@ -45,15 +47,9 @@ use crate::sys::off_thread::apart;
 use cluster::{Cluster, batches, task};
 #[cfg(feature = "embedded")]
 use embedded::Embedded;
-use replicated::Replicated;
-
-/// The advice in the error of a build without the engine.
 #[cfg(not(feature = "embedded"))]
-const NO_ENGINE: &str = concat!(
-    "this build has no engine in it, because its feature \"embedded\" is off; in Cargo.toml: sleeve = { version = \"",
-    env!("CARGO_PKG_VERSION"),
-    "\", features = [\"embedded\"] }",
-);
+use no_engine::NO_ENGINE;
+use replicated::Replicated;
 
 /// The beginning of EXEC's error, behind which is the reason why the transaction was not executed.
 const DISCARDED: &str = "EXECABORT Transaction discarded because of: ";
