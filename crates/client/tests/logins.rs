@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sleeve::prelude::*;
-use sleeve::{Client, Config, Credentials, Event};
+use sleeve::{Client, Config, Credentials, ErrorKind, Event};
 
 use crate::scripted::{Requests, config, echo, greet, serve_all, until};
 
@@ -51,6 +51,29 @@ fn told_of_renewal(refusals: &Receiver<String>) -> String {
             return told;
         }
     }
+}
+
+/// Connects to a server that refuses every login with this text, on a thread and in async code. Returns the error.
+fn refused(login: &str, text: &str) -> String {
+    let text = format!("-{text}\r\n");
+    let port = serve_all(move |words| Some(if words[0] == "CLIENT" { b"+OK\r\n".into() } else { text.clone().into() }));
+    let url = format!("redis://{login}127.0.0.1:{port}");
+    let error = Client::connect(&url).map(drop).unwrap_err();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let same = runtime.block_on(Client::connect_async(&url)).map(drop).unwrap_err();
+    assert_eq!((error.kind(), &error), (ErrorKind::Connect, &same));
+    error.message().to_owned()
+}
+
+#[test]
+fn a_refused_login_says_which_part_the_url_lacks() {
+    let error = refused("", "NOAUTH Authentication required.");
+    assert!(error.ends_with("required.; give the password in the URL: redis://:password@host"), "{error}");
+    let wrong = "WRONGPASS invalid username-password pair or user is disabled.";
+    let error = refused("right@", wrong);
+    assert!(error.contains("this is a user without a password") && !error.contains("right"), "{error}");
+    let error = refused(":wrong@", wrong);
+    assert!(error.ends_with(wrong), "{error}");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 pub(crate) mod credentials;
 pub(crate) mod endpoint;
 pub(crate) mod event;
+pub(crate) mod login_advice;
 #[cfg(not(feature = "tls"))]
 pub(crate) mod no_tls;
 pub(crate) mod read_from;

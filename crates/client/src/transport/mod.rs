@@ -23,6 +23,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use crate::config::login_advice::advised;
 use crate::config::read_from::ReadFrom;
 use crate::config::url::NO_REPLICAS;
 use crate::config::{Config, Endpoint, ErrorHook};
@@ -186,22 +187,24 @@ impl Transport {
 
     /// Waits until the first attempt to connect has ended.
     pub(crate) fn wait_first(&self) -> Result<(), Error> {
-        match self {
+        let first = match self {
             Self::Remote(link) | Self::Replicated(link, _) => link.wait_first(),
             Self::Cluster(cluster) => cluster.wait_first(),
             #[cfg(feature = "embedded")]
             Self::Local(_) => Ok(()),
-        }
+        };
+        first.map_err(|error| advised(error, self.config()))
     }
 
     /// Waits in async code as `wait_first` does on a thread.
     pub(crate) async fn await_first(&self) -> Result<(), Error> {
-        match self {
+        let first = match self {
             Self::Remote(link) | Self::Replicated(link, _) => Arc::clone(link).await_first().await,
             Self::Cluster(cluster) => Arc::clone(cluster).await_first().await,
             #[cfg(feature = "embedded")]
             Self::Local(_) => Ok(()),
-        }
+        };
+        first.map_err(|error| advised(error, self.config()))
     }
 
     /// Returns the function that receives the errors of forgotten commands.
