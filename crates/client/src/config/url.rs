@@ -50,15 +50,15 @@ impl Config {
     /// the servers, and the same two with `valkey`. The user and the password are the servers'; those of the Sentinels are
     /// the options `sentinel_user` and `sentinel_password`.
     ///
-    /// The options are `db`, `name` (CLIENT SETNAME), `protocol` (`2` or `3`; `resp2` and `resp3` mean the same), `connect_timeout`, `command_timeout`,
-    /// `silence_max`, `backoff_min` and `backoff_max` (such as `250ms` or `5s`; the second and the third may be `none`),
-    /// `queue` and `reply_bytes_max` (bytes, such as `16mb`), `queue_full` (`wait` or `fail`), `resend` (`reads`,
-    /// `overwrites` or `nothing`), `unix_socket` and `shared_memory` (`yes` or `no`, see [`Config::unix_socket`] and
-    /// [`Config::shared_memory`]); for a cluster and for Sentinels also `read_from` (`primary`, `replica`, `any` or
-    /// `zone:NAME`, see [`Config::read_from`]); with TLS also `ca` and `ca_folder` (the authorities to believe instead of the
-    /// system's), `cert`, `key` and `key_pass` (the certificate to show to a server that asks, its key, and the pass phrase
-    /// of the key), `server_name`, and `insecure=yes`. With `embedded://` every other option is one of the engine
-    /// ([`Config::engine`]): `embedded://?maxmemory=10mb&databases=64`. A user, a password, a path or a value may be
+    /// The options are `db`, `name` (CLIENT SETNAME), `protocol` (`2` or `3`; `resp2` and `resp3` mean the same),
+    /// `connect_timeout`, `command_timeout`, `silence_max`, `backoff_min` and `backoff_max` (such as `250ms` or `5s`; the second
+    /// and the third may be `none`), `queue` and `reply_bytes_max` (bytes, such as `16mb`), `queue_full` (`wait` or `fail`),
+    /// `resend` (`reads`, `overwrites` or `nothing`), `unix_socket` and `shared_memory` (`yes` or `no`, see
+    /// [`Config::unix_socket`] and [`Config::shared_memory`]); for a cluster and for Sentinels also `read_from` (`primary`,
+    /// `replica`, `any` or `zone:NAME`, see [`Config::read_from`]); with TLS also `ca` and `ca_folder` (the authorities to
+    /// believe instead of the system's), `cert`, `key` and `key_pass` (the certificate to show to a server that asks, its key,
+    /// and the pass phrase of the key), `server_name`, and `insecure=yes`. With `embedded://` every other option is one of the
+    /// engine ([`Config::engine`]): `embedded://?maxmemory=10mb&databases=64`. A user, a password, a path or a value may be
     /// percent-encoded.
     ///
     /// # Errors
