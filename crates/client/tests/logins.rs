@@ -68,7 +68,7 @@ fn refused(login: &str, text: &str) -> String {
 #[test]
 fn a_refused_login_says_which_part_the_url_lacks() {
     let error = refused("", "NOAUTH Authentication required.");
-    assert!(error.ends_with("required.; give the password in the URL: redis://:password@host"), "{error}");
+    assert!(error.ends_with("required; give the password in the URL: redis://:password@host"), "{error}");
     let wrong = "WRONGPASS invalid username-password pair or user is disabled.";
     let error = refused("right@", wrong);
     assert!(error.contains("this is a user without a password") && !error.contains("right"), "{error}");

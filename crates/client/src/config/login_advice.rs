@@ -9,7 +9,11 @@ use crate::error::Error;
 /// Returns the error of a connection that was not made, with advice if its login was refused and lacks a part.
 pub(crate) fn advised(error: Error, config: &Config) -> Error {
     match advice(error.message(), config) {
-        Some(advice) => Error::new(error.kind(), error.effect(), format!("{}; {advice}", error.message())),
+        Some(advice) => {
+            // The server's text may end its sentence.
+            let message = format!("{}; {advice}", error.message().trim_end_matches('.'));
+            Error::new(error.kind(), error.effect(), message)
+        }
         None => error,
     }
 }
@@ -69,7 +73,7 @@ mod tests {
             ("rediss://h", "rediss://:password@host"),
         ] {
             let message = message(url, asked);
-            assert!(message.contains(&format!("{asked}; give the password in the URL: {form}")), "{message}");
+            assert!(message.contains(&format!("required; give the password in the URL: {form}")), "{message}");
         }
         assert!(message("redis://:hunter2@h", asked).ends_with(asked));
     }
