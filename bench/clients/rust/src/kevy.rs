@@ -1,10 +1,8 @@
 //! kevy's client: blocking, a connection for each thread that wants one, and pipelines that are sent and read as a whole.
 
-use std::thread;
-use std::time::Instant;
-
 use kevy_client::{Connection, PipelineBuf, Reply};
 
+use crate::blocking;
 use crate::workload::{
     COUNTER, DATABASES, Done, KEY, MASS_VALUE, Measured, PIPELINE, VALUE, Watch, Workload, expect, mass_key,
 };
@@ -26,25 +24,17 @@ pub fn measure(url: &str, workload: Workload) -> Result<Measured, String> {
     get(&mut connections[0])?;
     let watch = Watch::start();
     let calls = workload.calls();
-    let mut latencies = Vec::new();
     match workload {
-        Workload::Callers(threads) => {
-            let caller = || {
-                let (mut connection, mut latencies) = (Connection::open(url).map_err(told)?, Vec::new());
-                for _ in 0..calls / threads {
-                    let begun = Instant::now();
-                    get(&mut connection)?;
-                    latencies.push(begun.elapsed());
-                }
-                Ok::<_, String>(latencies)
-            };
-            latencies = thread::scope(|scope| {
-                let started: Vec<_> = (0..threads).map(|_| scope.spawn(caller)).collect();
-                let ended =
-                    started.into_iter().map(|thread| thread.join().map_err(|_| "a caller panicked".to_owned())?);
-                ended.collect::<Result<Vec<_>, String>>()
-            })?
-            .concat();
+        Workload::Callers(_) => {
+            return blocking::measure(workload, || {
+                let mut connection = Connection::open(url).map_err(told)?;
+                Ok(move || get(&mut connection))
+            });
+        }
+        Workload::PingsAwaited => {
+            for _ in 0..calls {
+                all(&mut connections[0], 1, |_, batch| _ = batch.cmd(&[b"PING"]), |_| Ok(()))?;
+            }
         }
         Workload::Pings => {
             for _ in 0..calls / 1_000 {
@@ -74,7 +64,7 @@ pub fn measure(url: &str, workload: Workload) -> Result<Measured, String> {
             }
         }
     }
-    Ok(watch.stop(calls, latencies))
+    Ok(watch.stop(calls, Vec::new()))
 }
 
 fn get(connection: &mut Connection) -> Done {

@@ -1,8 +1,14 @@
-//! redis-rs: multiplexed connections of tokio, one a database, and pipelines.
+//! redis-rs: multiplexed connections of tokio, one a database, and pipelines; for threads, a pool of blocking connections.
 
 use redis::aio::MultiplexedConnection;
 
-use crate::workload::{COUNTER, DATABASES, Done, KEY, Library, MASS_VALUE, PIPELINE, VALUE, expect, mass_key};
+use crate::blocking;
+use crate::workload::{
+    COUNTER, DATABASES, Done, KEY, Library, MASS_VALUE, Measured, PIPELINE, VALUE, Workload, expect, mass_key,
+};
+
+/// The number of connections of the pool: one for each thread of the largest workload that is measured with threads.
+const POOL_SIZE: u32 = 64;
 
 #[derive(Clone)]
 pub struct RedisRs(Vec<MultiplexedConnection>);
@@ -50,4 +56,20 @@ impl Library for RedisRs {
         }
         Ok(())
     }
+}
+
+/// Runs callers that are threads, each with a blocking connection that it takes from a pool and keeps.
+///
+/// # Errors
+/// When a call fails or gives something wrong, or there are more threads than connections.
+pub fn in_threads(url: &str, workload: Workload) -> Result<Measured, String> {
+    let client = redis::Client::open(url).map_err(told)?;
+    let pool = r2d2::Pool::builder().max_size(POOL_SIZE).build(client).map_err(|error| error.to_string())?;
+    let mut first = pool.get().map_err(|error| error.to_string())?;
+    redis::cmd("SET").arg(KEY).arg(VALUE).exec(&mut first).map_err(told)?;
+    drop(first);
+    blocking::measure(workload, || {
+        let mut connection = pool.get().map_err(|error| error.to_string())?;
+        Ok(move || expect(&redis::cmd("GET").arg(KEY).query::<String>(&mut connection).map_err(told)?))
+    })
 }

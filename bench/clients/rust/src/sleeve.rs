@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 use sleeve::prelude::*;
 use sleeve::{Client, Reply};
 
-use crate::workload::{COUNTER, Done, KEY, Library, MASS_VALUE, VALUE, expect, mass_key};
+use crate::blocking;
+use crate::workload::{COUNTER, Done, KEY, Library, MASS_VALUE, Measured, VALUE, Workload, expect, mass_key};
 
 #[derive(Clone)]
 pub struct Sleeve(Client);
@@ -58,4 +59,17 @@ impl Library for Sleeve {
         // Replies come in order.
         self.ping().await
     }
+}
+
+/// Runs callers that are threads and share one client.
+///
+/// # Errors
+/// When a call fails or gives something wrong.
+pub fn in_threads(url: &str, workload: Workload) -> Result<Measured, String> {
+    let client = Client::connect(url).map_err(told)?;
+    client.set(KEY, VALUE).wait().map_err(told)?;
+    blocking::measure(workload, || {
+        let client = client.clone();
+        Ok(move || expect(&client.get::<String>(KEY).wait().map_err(told)?))
+    })
 }

@@ -82,6 +82,8 @@ pub fn expect(value: &str) -> Done {
 pub enum Workload {
     /// So many tasks, each of which awaits one GET after the other.
     Callers(u64),
+    /// One task awaits 1,000 PINGs one after the other, again and again.
+    PingsAwaited,
     /// 1,000 PINGs joined in one task, again and again.
     Pings,
     /// 5,000 INCRs over five databases joined in one task, again and again.
@@ -102,6 +104,7 @@ impl Workload {
             ("callers-1", Workload::Callers(1)),
             ("callers-64", Workload::Callers(64)),
             ("callers-512", Workload::Callers(512)),
+            ("pings-awaited", Workload::PingsAwaited),
             ("pings", Workload::Pings),
             ("increments", Workload::Increments),
             ("fan-out", Workload::FanOut),
@@ -120,6 +123,11 @@ impl Workload {
         let (watch, calls, mut latencies) = (Watch::start(), self.calls(), Vec::new());
         match self {
             Workload::Callers(tasks) => latencies = callers(&library, tasks, calls / tasks).await?,
+            Workload::PingsAwaited => {
+                for _ in 0..calls {
+                    library.ping().await?;
+                }
+            }
             Workload::Pings => {
                 for _ in 0..calls / 1_000 {
                     try_join_all((0..1_000).map(|_| library.ping())).await?;
@@ -136,10 +144,15 @@ impl Workload {
         Ok(watch.stop(calls, latencies))
     }
 
+    /// Returns true if a single task makes every call, so that the task itself belongs on the runtime.
+    pub fn is_one_task(self) -> bool {
+        matches!(self, Workload::PingsAwaited)
+    }
+
     /// Returns how many calls are made.
     pub fn calls(self) -> u64 {
         match self {
-            Workload::Callers(1) => 20_000,
+            Workload::Callers(1) | Workload::PingsAwaited => 20_000,
             Workload::Callers(tasks) => 400_000 / tasks * tasks,
             Workload::Pings | Workload::Increments => 200_000,
             Workload::FanOut | Workload::MassSet => 1_000_000,
