@@ -10,6 +10,7 @@ use super::effort::Effort;
 use super::generator::{Figure, Load, State, measure};
 use super::report::median;
 use crate::peers;
+use crate::steps::build_sleeve;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use sleeve_tests::{Kind, Server, Settings};
 
@@ -26,11 +27,24 @@ pub struct Builds {
 }
 
 impl Builds {
-    /// Chooses Sleeve's binary, and of each peer the build with the least CPU time per request.
+    /// Builds Sleeve unless `SLEEVE_BIN` names its binary, and chooses the build of each peer.
     ///
     /// # Errors
-    /// When a peer is missing, or one of its builds does not run.
-    pub fn choose(sleeve: PathBuf, effort: Effort) -> Result<Builds, String> {
+    /// When Sleeve does not compile, a peer is missing, or one of its builds does not run.
+    pub fn set_up(effort: Effort) -> Result<Builds, String> {
+        peers::set_up_servers()?;
+        let sleeve = match std::env::var_os("SLEEVE_BIN") {
+            Some(path) => PathBuf::from(path),
+            None => {
+                println!("==> building sleeve");
+                build_sleeve("release")?
+            }
+        };
+        Builds::choose(sleeve, effort)
+    }
+
+    /// Chooses of each peer the build with the least CPU time per request.
+    fn choose(sleeve: PathBuf, effort: Effort) -> Result<Builds, String> {
         let mut chosen = vec![(Kind::Sleeve, sleeve.clone(), env!("CARGO_PKG_VERSION").to_owned())];
         for kind in PEERS {
             let mut found = kind.binaries()?;
@@ -73,6 +87,7 @@ fn fastest(kind: Kind, found: Vec<PathBuf>, generator: &Path, effort: Effort) ->
         data_size: 16,
         keyspace: 1_000_000,
         state: State::Kept("get"),
+        rate: None,
     };
     let load = load.divided(effort.divisor);
     let mut builds = Vec::new();

@@ -52,10 +52,25 @@ pub struct Options {
     rounds: u32,
 }
 
-/// A library as it is started: host, port and workload follow, and for Rust the number of threads.
-struct Program {
-    name: &'static str,
-    command: Vec<PathBuf>,
+/// A library as it is started: host, port and workload follow, and for Rust the runtime.
+pub struct Program {
+    pub name: &'static str,
+    pub command: Vec<PathBuf>,
+}
+
+impl Program {
+    /// Runs a workload once against a server without data; returns the program's output.
+    ///
+    /// # Errors
+    /// When the server or the program fails.
+    pub fn run(&self, server: &Server, workload: &str, runtime: Option<&str>) -> Result<Value, String> {
+        server.connect().command(&["FLUSHALL", "SYNC"]).map_err(|error| error.to_string())?;
+        let (path, words) = self.command.split_first().ok_or("a program without a name")?;
+        let mut command = Command::new(path);
+        command.args(words).args(["127.0.0.1", &server.port().to_string(), workload]).args(runtime);
+        let text = output_of(&mut command)?;
+        serde_json::from_str(&text).map_err(|error| format!("{error} in\n{text}"))
+    }
 }
 
 /// Builds the programs, runs them in turn and prints the tables.
@@ -101,7 +116,10 @@ pub fn run(options: &Options) -> Result<(), String> {
 }
 
 /// Builds the program for Rust, as its users build it.
-fn rust_program(name: &str) -> Result<Vec<PathBuf>, String> {
+///
+/// # Errors
+/// When it does not compile.
+pub fn rust_program(name: &str) -> Result<Vec<PathBuf>, String> {
     println!("    building {name}'s program");
     let target = workspace_root().join(".peers/bench-clients");
     let manifest = workspace_root().join("bench/clients/rust/Cargo.toml");
@@ -129,15 +147,7 @@ fn all_rounds(
             if !LIBRARIES[..ON_TOKIO].contains(name) && threads != THREADS[0] {
                 continue;
             }
-            server.connect().command(&["FLUSHALL", "SYNC"]).map_err(|error| error.to_string())?;
-            let (path, words) = program.command.split_first().ok_or("a program without a name")?;
-            let mut command = Command::new(path);
-            command.args(words).args(["127.0.0.1", &server.port().to_string(), workload]);
-            if is_rust {
-                command.arg(threads);
-            }
-            let text = output_of(&mut command)?;
-            let run: Value = serde_json::from_str(&text).map_err(|error| format!("{error} in\n{text}"))?;
+            let run = program.run(server, workload, is_rust.then_some(threads))?;
             let microseconds = figures(std::slice::from_ref(&run), "seconds");
             println!("    {workload}, {threads} threads, round {round}: {name} {microseconds:.3?} us");
             runs.push(run);
@@ -147,7 +157,7 @@ fn all_rounds(
 }
 
 /// Returns a figure of each run: times in seconds are divided by the number of calls and given in microseconds.
-fn figures(runs: &[Value], field: &str) -> Vec<f64> {
+pub fn figures(runs: &[Value], field: &str) -> Vec<f64> {
     let figure = |run: &Value| {
         let value = run[field].as_f64()?;
         if field.ends_with("seconds") { Some(value * 1e6 / run["calls"].as_f64()?) } else { Some(value) }

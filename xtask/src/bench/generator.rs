@@ -21,6 +21,8 @@ pub struct Load {
     /// Number of different keys, members or elements.
     pub keyspace: u64,
     pub state: State,
+    /// The most requests a second; `None` sends as fast as the server replies.
+    pub rate: Option<u32>,
 }
 
 /// The data of a server when a run begins.
@@ -45,6 +47,10 @@ pub enum Figure {
     Latency,
     /// Microseconds of the run per request.
     Elapsed,
+    /// Thousand requests a second.
+    Rate,
+    /// The latency in milliseconds that one request in a thousand exceeds.
+    P999,
 }
 
 impl Figure {
@@ -54,7 +60,24 @@ impl Figure {
             Figure::ServerCpu => "",
             Figure::Latency => ", latency",
             Figure::Elapsed => ", elapsed",
+            Figure::Rate => ", rate",
+            Figure::P999 => ", p99.9",
         }
+    }
+
+    /// Returns the figure of a run.
+    ///
+    /// # Errors
+    /// When the generator did not print it.
+    pub fn of(self, run: &Value) -> Result<f64, String> {
+        let value = match self {
+            Figure::ServerCpu => run["server_cpu_us"].as_f64(),
+            Figure::Latency => run["latency_ms"]["p50"].as_f64().map(|ms| ms * 1000.0),
+            Figure::Elapsed => run["rps"].as_f64().map(|rate| 1e6 / rate),
+            Figure::Rate => run["rps"].as_f64().map(|rate| rate / 1e3),
+            Figure::P999 => run["latency_ms"]["p999"].as_f64(),
+        };
+        value.ok_or_else(|| format!("the generator printed no figure\n{run}"))
     }
 }
 
@@ -117,13 +140,24 @@ fn empty(server: &Server) -> Result<(), String> {
     server.connect().command(&["FLUSHALL", "SYNC"]).map(|_| ()).map_err(|error| error.to_string())
 }
 
-/// Runs the load once.
+/// Runs the load once; returns one figure.
 ///
 /// # Errors
 /// When the generator fails or does not print the figure.
 pub fn measure(sleeve: &Path, server: &Server, load: &Load, figure: Figure) -> Result<f64, String> {
+    figure.of(&run(sleeve, server, load)?)
+}
+
+/// Runs the load once; returns all that the generator prints about it.
+///
+/// # Errors
+/// When the generator fails.
+pub fn run(sleeve: &Path, server: &Server, load: &Load) -> Result<Value, String> {
     let mut command = load.command(sleeve, server);
     command.args(["-t", load.test]);
+    if let Some(rate) = load.rate {
+        command.args(["--rps", &rate.to_string()]);
+    }
     if matches!(load.state, State::Filled | State::Empty) {
         empty(server)?;
     }
@@ -131,12 +165,6 @@ pub fn measure(sleeve: &Path, server: &Server, load: &Load, figure: Figure) -> R
         command.arg("--fill");
     }
     let text = output_of(&mut command)?;
-    let runs: Value = serde_json::from_str(&text).map_err(|error| format!("{error} in\n{text}"))?;
-    let run = &runs[0];
-    let value = match figure {
-        Figure::ServerCpu => run["server_cpu_us"].as_f64(),
-        Figure::Latency => run["latency_ms"]["p50"].as_f64().map(|ms| ms * 1000.0),
-        Figure::Elapsed => run["rps"].as_f64().map(|rate| 1e6 / rate),
-    };
-    value.ok_or_else(|| format!("the generator printed no figure\n{text}"))
+    let mut runs: Vec<Value> = serde_json::from_str(&text).map_err(|error| format!("{error} in\n{text}"))?;
+    if runs.is_empty() { Err("the generator has run no test".to_owned()) } else { Ok(runs.swap_remove(0)) }
 }

@@ -12,24 +12,20 @@ mod effort;
 pub mod filling;
 mod fleet;
 mod generator;
-mod machine;
 mod memory;
 mod plan;
 mod process;
 mod replication;
 mod report;
 mod subscribers;
+mod waits;
 mod workloads;
 
-use std::path::PathBuf;
-
-use crate::peers;
-use crate::steps::build_sleeve;
 use builds::Builds;
 use durability::{restart, snapshot, synced};
 use effort::Effort;
 use report::Table;
-use sleeve_tests::server::workspace_root;
+use report::page::Report;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -38,6 +34,7 @@ Examples:
   cargo xtask bench --only depth        one table; see --help for their names
   cargo xtask bench --rounds 9 --only unpipelined --no-write
   cargo xtask bench clients --help      client libraries side by side
+  cargo xtask bench waits --help        waiting: awaited calls, syncs, probes beside other work
   SLEEVE_BIN=other/sleeve cargo xtask bench --only depth --no-write
 ";
 
@@ -67,6 +64,8 @@ pub struct Options {
 enum Other {
     /// Client libraries side by side
     Clients(clients::Options),
+    /// Waiting: awaited calls, syncs of the log, and probes beside other work, in one table with a bar for each row
+    Waits(waits::Options),
 }
 
 /// Builds, measures, prints and writes.
@@ -75,22 +74,13 @@ enum Other {
 /// When a server cannot be had or a measurement fails.
 pub fn run(options: &Options) -> Result<(), String> {
     fleet::need_two_cpus()?;
-    if let Some(Other::Clients(options)) = &options.other {
-        return clients::run(options);
+    match &options.other {
+        Some(Other::Clients(options)) => return clients::run(options),
+        Some(Other::Waits(options)) => return waits::run(options),
+        None => {}
     }
-    peers::set_up_servers()?;
-    let sleeve = match std::env::var_os("SLEEVE_BIN") {
-        Some(path) => PathBuf::from(path),
-        None => {
-            println!("==> building sleeve");
-            build_sleeve("release")?
-        }
-    };
-    let effort = Effort {
-        rounds: options.rounds.unwrap_or(if options.quick { 1 } else { 5 }),
-        divisor: if options.quick { 10 } else { 1 },
-    };
-    let builds = Builds::choose(sleeve, effort)?;
+    let effort = Effort::new(options.quick, options.rounds);
+    let builds = Builds::set_up(effort)?;
     let wanted = |name: &str| options.only.is_empty() || options.only.iter().any(|only| only == name);
     let mut tables = Vec::new();
     for comparison in plan::comparisons().iter().filter(|comparison| wanted(comparison.name)) {
@@ -117,27 +107,13 @@ pub fn run(options: &Options) -> Result<(), String> {
     if wanted(workloads::NAME) {
         tables.push(show(workloads::measure(&builds, effort)?));
     }
-    if options.no_write { Ok(()) } else { write(&tables, &builds, effort) }
+    let versions = &builds.versions();
+    let placement = "Servers on CPU 0, the generator on CPU 1.";
+    let report = Report { tables: &tables, versions, effort, placement, suffix: "" };
+    if options.no_write { Ok(()) } else { report.write() }
 }
 
 fn show(table: Table) -> Table {
     println!("\n{}", table.as_markdown());
     table
-}
-
-/// Writes the page for people and the figures for programs.
-fn write(tables: &[Table], builds: &Builds, effort: Effort) -> Result<(), String> {
-    let machine = machine::describe();
-    let versions = builds.versions();
-    let page = report::page(tables, &machine, &versions, effort);
-    let figures = report::figures(tables, &machine, &versions, effort);
-    let name = format!("{}-{}", machine.date, machine.short_name);
-    let folder = workspace_root().join("bench/results");
-    std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
-    for (ending, text) in [("md", page), ("json", figures)] {
-        let path: PathBuf = folder.join(format!("{name}.{ending}"));
-        std::fs::write(&path, text).map_err(|error| error.to_string())?;
-        println!("wrote bench/results/{name}.{ending}");
-    }
-    Ok(())
 }

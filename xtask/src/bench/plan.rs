@@ -45,7 +45,16 @@ const SINGLE_WORKER: Contender = Contender { name: "sleeve", workers: Some(1), c
 const TWO_WORKERS: Contender = Contender { name: "2 workers", workers: Some(2), cpus: &[0], ..Contender::SLEEVE };
 const TWO_CPUS: Contender =
     Contender { name: "2 workers, 2 CPUs", workers: Some(2), cpus: &[0, 1], ..Contender::SLEEVE };
-const ALL: &[Contender] = &[SINGLE_WORKER, Contender::REDIS, Contender::REDIS8, Contender::VALKEY];
+/// One worker of Sleeve beside its peers, all on one CPU.
+pub const ALL: &[Contender] = &[SINGLE_WORKER, Contender::REDIS, Contender::REDIS8, Contender::VALKEY];
+
+const EVERYSEC: &[&str] = &["--appendonly", "yes", "--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0"];
+pub const NO_LOG: Contender = Contender { name: "no log", ..Contender::SLEEVE };
+pub const EVERY_SECOND: Contender = Contender { name: "everysec", options: EVERYSEC, ..Contender::SLEEVE };
+pub const VALKEY_EVERY_SECOND: Contender =
+    Contender { name: "valkey, everysec", options: EVERYSEC, ..Contender::VALKEY };
+/// The cost of a log is about the same server without one.
+pub const BESIDE_NO_LOG: Ratio = ("everysec", &["no log"]);
 
 /// A bar is about the best of all peers in the same round.
 pub const BEST_PEER: Ratio = ("sleeve", &["redis", "redis 8", "valkey"]);
@@ -161,12 +170,6 @@ fn single() -> Comparison {
 
 /// Compares an AOF that is synced once a second with no AOF. The AOF is not rewritten during the load.
 fn log() -> Comparison {
-    const NO_LOG: Contender = Contender { name: "no log", ..Contender::SLEEVE };
-    const EVERY_SECOND: Contender = Contender { name: "everysec", options: EVERYSEC, ..Contender::SLEEVE };
-    const VALKEY_EVERY_SECOND: Contender =
-        Contender { name: "valkey, everysec", options: EVERYSEC, ..Contender::VALKEY };
-    const EVERYSEC: &[&str] =
-        &["--appendonly", "yes", "--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0"];
     let load = Load { requests: 3_000_000, ..random_keys("set") };
     let judged = |figure, ratio_max| Judged { load, figure, ratio_max: Some(ratio_max) };
     Comparison {
@@ -174,14 +177,14 @@ fn log() -> Comparison {
         title: "A log that is synced every second: server CPU per request and elapsed time per request (us); 50 clients, \
                 depth 16, 1,000,000 random keys, 16-byte values",
         contenders: &[NO_LOG, EVERY_SECOND, Contender::VALKEY, VALKEY_EVERY_SECOND],
-        ratio: ("everysec", &["no log"]),
+        ratio: BESIDE_NO_LOG,
         loads: vec![judged(Figure::ServerCpu, 1.15), judged(Figure::Elapsed, 1.11)],
     }
 }
 
 pub fn random_keys(test: &'static str) -> Load {
     let state = State::Kept("get,incr");
-    Load { test, clients: 50, pipeline: 16, requests: 1_000_000, data_size: 16, keyspace: 1_000_000, state }
+    Load { test, clients: 50, pipeline: 16, requests: 1_000_000, data_size: 16, keyspace: 1_000_000, state, rate: None }
 }
 
 /// Returns the number of requests of a test: an MSET of ten keys is about ten times the work of a simple command.

@@ -9,20 +9,20 @@ use std::time::{Duration, Instant};
 use sleeve_tests::Server;
 
 use super::builds::Builds;
-use super::durability::snapshot::{IDLE, probed};
+use super::durability::snapshot::{BESIDE_VALKEY, idle_ms, probed};
 use super::effort::Effort;
 use super::filling::ask;
 use super::fleet::{Contender, Fleet};
 use super::generator::{Figure, Load, measure as run};
 use super::plan::random_keys;
 use super::process::cpu_seconds;
-use super::report::{Bar, Ratio, Table};
+use super::report::{Bar, Table};
 
 /// The name that `--only` takes.
 pub const NAME: &str = "replication";
 
 /// The number of keys. With their values of 200 bytes they take 1 GiB.
-const KEYS: u64 = 4_970_000;
+pub const KEYS: u64 = 4_970_000;
 
 /// The number of SETs in the stream that is sent or applied; a process's CPU time comes in hundredths of a second.
 const REQUESTS: u64 = 4_000_000;
@@ -38,13 +38,9 @@ const OPTIONS: &[&str] = &[
     "600",
 ];
 
-const CONTENDERS: [Contender; 3] = [
-    Contender { cpus: &[0, 1], options: OPTIONS, ..Contender::SLEEVE },
-    Contender { cpus: &[0, 1], options: OPTIONS, ..Contender::REDIS8 },
-    Contender { cpus: &[0, 1], options: OPTIONS, ..Contender::VALKEY },
-];
-
-const BESIDE_VALKEY: Ratio = ("sleeve", &["valkey"]);
+pub const SLEEVE: Contender = Contender { cpus: &[0, 1], options: OPTIONS, ..Contender::SLEEVE };
+pub const VALKEY: Contender = Contender { cpus: &[0, 1], options: OPTIONS, ..Contender::VALKEY };
+const CONTENDERS: [Contender; 3] = [SLEEVE, Contender { cpus: &[0, 1], options: OPTIONS, ..Contender::REDIS8 }, VALKEY];
 
 /// The figures that are read from a round, each with its bar.
 const FIGURES: [(&str, Option<Bar>); 6] = [
@@ -76,11 +72,11 @@ pub fn measure(builds: &Builds, effort: Effort) -> Result<Table, String> {
 }
 
 /// Measures the first four figures: a replica without data gets all data.
-fn synchronized(contender: &Contender, builds: &Builds, primary: &Server) -> Result<[f64; 4], String> {
-    let (idle_ms, ()) = probed(primary, || {
-        thread::sleep(IDLE);
-        Ok(())
-    })?;
+///
+/// # Errors
+/// When a server fails.
+pub fn synchronized(contender: &Contender, builds: &Builds, primary: &Server) -> Result<[f64; 4], String> {
+    let idle_ms = idle_ms(primary)?;
     let replica = contender.start(builds)?;
     let (syncing_ms, seconds) = probed(primary, || {
         let begun = Instant::now();

@@ -21,27 +21,29 @@ use crate::steps::output_of;
 /// The name that `--only` takes.
 pub const NAME: &str = "snapshot";
 
-const KEYS: u64 = 4_000_000;
+/// The number of keys; probes read them.
+pub const KEYS: u64 = 4_000_000;
 
 /// The number of writes a second while a snapshot is timed.
 const RATE: &str = "20000";
 
 /// The time for which the probe looks at a server that writes no snapshot.
-pub const IDLE: Duration = Duration::from_secs(8);
+const IDLE: Duration = Duration::from_secs(8);
 
 /// Seconds for which clients write as fast as they can, with a snapshot and without: shorter than any snapshot takes.
 const FAST_SECONDS: &str = "1";
 
 const OPTIONS: &[&str] = &["--save", ""];
-const SLEEVE: Contender = Contender { cpus: &[0, 1], options: OPTIONS, ..Contender::SLEEVE };
+pub const SLEEVE: Contender = Contender { cpus: &[0, 1], options: OPTIONS, ..Contender::SLEEVE };
+pub const VALKEY: Contender = Contender { cpus: &[0, 1], options: OPTIONS, ..Contender::VALKEY };
 const CONTENDERS: [Contender; 4] = [
     SLEEVE,
     Contender { name: "2 workers", workers: Some(2), ..SLEEVE },
     Contender { cpus: &[0, 1], options: OPTIONS, ..Contender::REDIS8 },
-    Contender { cpus: &[0, 1], options: OPTIONS, ..Contender::VALKEY },
+    VALKEY,
 ];
 
-const BESIDE_VALKEY: Ratio = ("sleeve", &["valkey"]);
+pub const BESIDE_VALKEY: Ratio = ("sleeve", &["valkey"]);
 
 /// The figures that are read from a round, each with its bar.
 const FIGURES: [(&str, Option<Bar>); 6] = [
@@ -73,28 +75,22 @@ pub fn measure(builds: &Builds, effort: Effort) -> Result<Table, String> {
 
 /// Measures the first five figures: a snapshot beside a steady stream of writes.
 fn timed(builds: &Builds, server: &Server) -> Result<[f64; 5], String> {
-    let mut writers = Writers::start(builds, server)?;
-    let (idle_ms, ()) = probed(server, || {
-        thread::sleep(IDLE);
-        Ok(())
-    })?;
+    let mut writers = Writers::start(builds, server, &["-P", "1", "--rps", RATE])?;
+    let idle_ms = idle_ms(server)?;
     let process_id = server.process_id();
     let before = process::resident_bytes(process_id)?;
     process::forget_peak(process_id)?;
-    let (saving_ms, seconds) = probed(server, || {
-        let mut connection = server.connect();
-        let begun = Instant::now();
-        ask(&mut connection, &["BGSAVE"])?;
-        wait_for_end(&mut connection)?;
-        Ok(begun.elapsed().as_secs_f64())
-    })?;
+    let (saving_ms, seconds) = saving_ms(server)?;
     let more = process::peak_bytes(process_id)?.saturating_sub(before);
     writers.check()?;
     Ok([seconds, more as f64 / f64::from(1 << 20), idle_ms, saving_ms, saving_ms - 1.5 * idle_ms])
 }
 
 /// Measures the last figure: writes as fast as the server takes them.
-fn slowdown(builds: &Builds, server: &Server) -> Result<f64, String> {
+///
+/// # Errors
+/// When the server or the generator fails, or the snapshot ends before the writes.
+pub fn slowdown(builds: &Builds, server: &Server) -> Result<f64, String> {
     let rate = || -> Result<f64, String> {
         let mut command = generator(builds, server);
         let text = output_of(command.args(["-P", "16", "--duration", FAST_SECONDS]))?;
@@ -119,19 +115,26 @@ fn generator(builds: &Builds, server: &Server) -> Command {
     command
 }
 
-/// Clients that write at a steady rate until this is dropped.
-struct Writers(Child);
+/// Clients that write until this is dropped.
+pub struct Writers(Child);
 
 impl Writers {
-    fn start(builds: &Builds, server: &Server) -> Result<Writers, String> {
+    /// Starts the clients; `options` are those of the generator, such as the rate.
+    ///
+    /// # Errors
+    /// When the generator does not start.
+    pub fn start(builds: &Builds, server: &Server, options: &[&str]) -> Result<Writers, String> {
         let mut command = generator(builds, server);
-        command.args(["-P", "1", "--rps", RATE, "--duration", "3600"]);
+        command.args(options).args(["--duration", "3600"]);
         let started = command.stdout(Stdio::null()).spawn();
         started.map(Writers).map_err(|error| format!("the generator does not start: {error}"))
     }
 
     /// Checks that the writers have written all the time.
-    fn check(&mut self) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// When the generator has ended.
+    pub fn check(&mut self) -> Result<(), String> {
         match self.0.try_wait() {
             Ok(None) => Ok(()),
             ended => Err(format!("the generator ended early: {ended:?}")),
@@ -144,6 +147,32 @@ impl Drop for Writers {
         _ = self.0.kill();
         _ = self.0.wait();
     }
+}
+
+/// Returns the probe's p99.9 of a server that does nothing else, or only what its other clients ask.
+///
+/// # Errors
+/// When the server does not answer.
+pub fn idle_ms(server: &Server) -> Result<f64, String> {
+    let (idle_ms, ()) = probed(server, || {
+        thread::sleep(IDLE);
+        Ok(())
+    })?;
+    Ok(idle_ms)
+}
+
+/// Returns the probe's p99.9 while the server writes a snapshot, and the seconds that the snapshot takes.
+///
+/// # Errors
+/// When the server does not answer.
+pub fn saving_ms(server: &Server) -> Result<(f64, f64), String> {
+    probed(server, || {
+        let mut connection = server.connect();
+        let begun = Instant::now();
+        ask(&mut connection, &["BGSAVE"])?;
+        wait_for_end(&mut connection)?;
+        Ok(begun.elapsed().as_secs_f64())
+    })
 }
 
 /// Returns the latency in milliseconds that one in a thousand GETs exceeds. The GETs are sent one after the other while

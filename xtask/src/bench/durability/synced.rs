@@ -25,7 +25,8 @@ const BARE_TIME: Duration = Duration::from_millis(500);
 /// The number of bytes that a SET of these keys and values takes in an AOF.
 const REQUEST_BYTES: usize = 58;
 
-const ALWAYS: &[&str] = &["--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0"];
+/// The options with which a server syncs the AOF before each reply.
+pub const ALWAYS: &[&str] = &["--appendonly", "yes", "--appendfsync", "always", "--auto-aof-rewrite-percentage", "0"];
 
 const CONTENDERS: [Contender; 3] = [
     Contender { options: ALWAYS, cpus: &[0, 1], ..Contender::SLEEVE },

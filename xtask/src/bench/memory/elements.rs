@@ -22,6 +22,14 @@ struct Shape {
     bar: Option<Bar>,
 }
 
+const LARGE_LIST: Shape = Shape {
+    label: "one list of 1,000,000, 16-byte elements",
+    requests: 1_000_000,
+    each: 1,
+    words: |number| words(["RPUSH", "list", &format!("value:{number:010}")]),
+    bar: Some(Bar::Absolute("sleeve", 18.5)),
+};
+
 const SHAPES: [Shape; 13] = [
     Shape {
         label: "1,000,000 keys of 16 bytes, 32-byte values",
@@ -78,13 +86,7 @@ const SHAPES: [Shape; 13] = [
         },
         bar: Some(Bar::Ratio(0.8)),
     },
-    Shape {
-        label: "one list of 1,000,000, 16-byte elements",
-        requests: 1_000_000,
-        each: 1,
-        words: |number| words(["RPUSH", "list", &format!("value:{number:010}")]),
-        bar: Some(Bar::Absolute("sleeve", 18.5)),
-    },
+    LARGE_LIST,
     Shape {
         label: "100,000 sets of 20, 12-byte members",
         requests: 100_000,
@@ -160,19 +162,28 @@ fn with_each<const N: usize>(head: [&str; N], count: u64, word: impl Fn(u64) -> 
 pub fn measure(builds: &Builds, effort: Effort) -> Result<Table, String> {
     let title = "Memory: growth of resident memory per key or element (bytes)";
     println!("\n==> {title}");
-    let contenders = contenders(effort);
-    let mut lines = Vec::new();
-    for shape in SHAPES {
-        let mut samples = Vec::new();
-        for contender in &contenders {
-            let server = contender.start(builds)?;
-            let growth = growth(&server, &shape)?;
-            println!("    {}: {} {growth:.1}", shape.label, contender.name);
-            samples.push((contender.name, vec![growth]));
-        }
-        lines.push(Line { label: shape.label.to_owned(), samples, ratio: Some(BEST_PEER), bar: shape.bar });
-    }
+    let lines = SHAPES.iter().map(|shape| line(shape, builds, effort)).collect::<Result<_, String>>()?;
     Ok(Table { name: NAME, title: title.to_owned(), lines })
+}
+
+/// Measures the list of a million elements alone.
+///
+/// # Errors
+/// When a server fails.
+pub fn large_list(builds: &Builds, effort: Effort) -> Result<Line, String> {
+    line(&LARGE_LIST, builds, effort)
+}
+
+/// Writes a shape into a fresh server of each kind.
+fn line(shape: &Shape, builds: &Builds, effort: Effort) -> Result<Line, String> {
+    let mut samples = Vec::new();
+    for contender in contenders(effort) {
+        let server = contender.start(builds)?;
+        let growth = growth(&server, shape)?;
+        println!("    {}: {} {growth:.1}", shape.label, contender.name);
+        samples.push((contender.name, vec![growth]));
+    }
+    Ok(Line { label: shape.label.to_owned(), samples, ratio: Some(BEST_PEER), bar: shape.bar })
 }
 
 fn growth(server: &Server, shape: &Shape) -> Result<f64, String> {

@@ -11,6 +11,7 @@ mod resident;
 use super::builds::Builds;
 use super::effort::Effort;
 use super::report::Table;
+pub use elements::large_list;
 pub use resident::NAME;
 
 /// Measures all tables.

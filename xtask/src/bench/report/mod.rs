@@ -1,9 +1,10 @@
 //! Tables of medians for people, and every sample for programs.
 
+mod machine;
+pub mod page;
+
 use std::fmt::Write;
 
-use super::effort::Effort;
-use super::machine::Machine;
 use serde_json::{Value, json};
 
 /// A table of the report.
@@ -18,13 +19,16 @@ pub struct Table {
 #[derive(Debug)]
 pub struct Line {
     pub label: String,
-    /// A column's heading and the figure of each round.
-    pub samples: Vec<(&'static str, Vec<f64>)>,
+    pub samples: Samples,
     pub ratio: Option<Ratio>,
     pub bar: Option<Bar>,
 }
 
-/// A ratio: the contender of the numerator, and the contenders of the denominator, the least of which counts.
+/// The heading of each column, with the figure of each round.
+pub type Samples = Vec<(&'static str, Vec<f64>)>;
+
+/// A ratio: the contender of the numerator, and the contenders of the denominator, the best of which counts: the least figure,
+/// or the greatest if the bar is a least ratio.
 pub type Ratio = (&'static str, &'static [&'static str]);
 
 /// A limit that the project has set itself.
@@ -34,6 +38,16 @@ pub enum Bar {
     Ratio(f64),
     /// This server's median is at most this.
     Absolute(&'static str, f64),
+    /// The ratio is at least this.
+    RatioMin(f64),
+    /// This server's median is at least this.
+    AbsoluteMin(&'static str, f64),
+}
+
+impl Bar {
+    fn is_least(self) -> bool {
+        matches!(self, Bar::RatioMin(_) | Bar::AbsoluteMin(..))
+    }
 }
 
 impl Line {
@@ -44,10 +58,11 @@ impl Line {
     /// Returns the median of the rounds' ratios.
     fn ratio(&self) -> Option<f64> {
         let (above, below) = self.ratio?;
-        let least =
-            |round: usize| below.iter().filter_map(|name| self.samples_of(name).get(round).copied()).reduce(f64::min);
+        let better = if self.bar.is_some_and(Bar::is_least) { f64::max } else { f64::min };
+        let best =
+            |round: usize| below.iter().filter_map(|name| self.samples_of(name).get(round).copied()).reduce(better);
         let rounds = self.samples_of(above).iter().enumerate();
-        median(&rounds.filter_map(|(round, above)| Some(above / least(round)?)).collect::<Vec<f64>>())
+        median(&rounds.filter_map(|(round, above)| Some(above / best(round)?)).collect::<Vec<f64>>())
     }
 
     /// Returns the bar as printed, and whether it is kept.
@@ -55,7 +70,15 @@ impl Line {
         match self.bar? {
             Bar::Ratio(bar) => Some((format!("{bar:.2}"), self.ratio()? <= bar)),
             Bar::Absolute(name, bar) => Some((format!("{name} {bar}"), median(self.samples_of(name))? <= bar)),
+            Bar::RatioMin(bar) => Some((format!("{bar:.2}"), self.ratio()? >= bar)),
+            Bar::AbsoluteMin(name, bar) => Some((format!("{name} {bar}"), median(self.samples_of(name))? >= bar)),
         }
+    }
+
+    /// Returns the median of each server, with its name.
+    fn medians(&self) -> String {
+        let figures = self.samples.iter().map(|(name, samples)| format!("{name} {}", shown(median(samples))));
+        figures.collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -64,6 +87,10 @@ impl Table {
     pub fn as_markdown(&self) -> String {
         let mut text = format!("### {}\n\n", self.title);
         let Some(first) = self.lines.first() else { return text };
+        if !self.has_same_columns() {
+            self.add_lines_with_names(&mut text);
+            return text;
+        }
         let columns: Vec<&str> = first.samples.iter().map(|(column, _)| *column).collect();
         let (above, below) = first.ratio.unwrap_or(("", &[]));
         let below = if below.len() > 1 { "best peer" } else { below.first().copied().unwrap_or_default() };
@@ -83,6 +110,30 @@ impl Table {
         text
     }
 
+    /// Returns true if one heading suits all lines: the same servers, the same ratio, and bars that are upper limits.
+    fn has_same_columns(&self) -> bool {
+        let names = |line: &Line| line.samples.iter().map(|(name, _)| *name).collect::<Vec<_>>();
+        let first = self.lines.first().map(|line| (names(line), line.ratio));
+        let suits = |line: &Line| Some((names(line), line.ratio)) == first && !line.bar.is_some_and(Bar::is_least);
+        self.lines.iter().all(suits)
+    }
+
+    /// Adds lines that compare different servers: each names its own.
+    fn add_lines_with_names(&self, text: &mut String) {
+        let _ = writeln!(text, "| | medians | ratio | bar | |\n| --- | --- | ---: | --- | --- |");
+        for line in &self.lines {
+            let ratio = line.ratio().map_or_else(String::new, |ratio| format!("{ratio:.2}"));
+            let _ = write!(text, "| {} | {} | {ratio} |", line.label, line.medians());
+            let _ = match line.verdict() {
+                Some((bar, kept)) => {
+                    let limit = if line.bar.is_some_and(Bar::is_least) { "at least" } else { "at most" };
+                    writeln!(text, " {limit} {bar} | {} |", if kept { "yes" } else { "NO" })
+                }
+                None => writeln!(text, " | |"),
+            };
+        }
+    }
+
     fn as_json(&self) -> Value {
         let line = |line: &Line| {
             let samples: serde_json::Map<String, Value> =
@@ -98,40 +149,6 @@ impl Table {
         };
         json!({ "name": self.name, "title": self.title, "lines": self.lines.iter().map(line).collect::<Vec<_>>() })
     }
-}
-
-/// Returns the page with the tables, as Markdown.
-pub fn page(tables: &[Table], machine: &Machine, versions: &[(&str, String)], effort: Effort) -> String {
-    let mut text = format!("# {} on {}\n\n", machine.date, machine.cpu);
-    let _ = writeln!(text, "{} CPUs, {} GiB, Linux {}.", machine.cpus, machine.memory_gib, machine.kernel);
-    let versions: Vec<String> = versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
-    let _ = writeln!(text, "{}. Servers on CPU 0, the generator on CPU 1.", versions.join(", "));
-    let _ =
-        writeln!(text, "Medians of {} interleaved rounds; a ratio is the median of the rounds' ratios.", effort.rounds);
-    if effort.divisor > 1 {
-        let _ = writeln!(text, "Quick run: requests divided by {}.", effort.divisor);
-    }
-    for table in tables {
-        let _ = write!(text, "\n{}", table.as_markdown().replacen("###", "##", 1));
-    }
-    text
-}
-
-/// Returns every sample, as JSON.
-pub fn figures(tables: &[Table], machine: &Machine, versions: &[(&str, String)], effort: Effort) -> String {
-    let versions: serde_json::Map<String, Value> =
-        versions.iter().map(|(name, version)| ((*name).to_owned(), json!(version))).collect();
-    let figures = json!({
-        "date": machine.date,
-        "machine": {
-            "cpu": machine.cpu, "cpus": machine.cpus, "memory_gib": machine.memory_gib, "kernel": machine.kernel,
-        },
-        "versions": versions,
-        "rounds": effort.rounds,
-        "divisor": effort.divisor,
-        "tables": tables.iter().map(Table::as_json).collect::<Vec<_>>(),
-    });
-    format!("{figures:#}\n")
 }
 
 /// Returns the middle sample, or the mean of the two in the middle.
@@ -182,6 +199,23 @@ mod tests {
         let table = Table { name: "types", title: "Title".to_owned(), lines: vec![line] };
         let text = table.as_markdown();
         assert!(text.contains("| sleeve / best peer |") && text.contains("| 0.50 | 0.50 | yes |"), "{text}");
+    }
+
+    #[test]
+    fn a_line_among_others_names_its_servers_and_its_limit() {
+        let line = |samples, ratio, bar| Line { label: "Row".to_owned(), samples, ratio: Some(ratio), bar: Some(bar) };
+        let rates = vec![("sleeve", vec![6.0]), ("redis-rs", vec![5.0]), ("rustis", vec![4.0])];
+        let lines = vec![
+            line(rates, ("sleeve", &["redis-rs", "rustis"]), Bar::RatioMin(1.25)),
+            line(
+                vec![("sleeve", vec![0.8]), ("valkey", vec![0.5])],
+                ("sleeve", &["valkey"]),
+                Bar::AbsoluteMin("sleeve", 0.75),
+            ),
+        ];
+        let text = Table { name: "waits", title: "Title".to_owned(), lines }.as_markdown();
+        assert!(text.contains("| sleeve 6.00, redis-rs 5.00, rustis 4.00 | 1.20 | at least 1.25 | NO |"), "{text}");
+        assert!(text.contains("| sleeve 0.80, valkey 0.50 | 1.60 | at least sleeve 0.75 | yes |"), "{text}");
     }
 
     #[test]
