@@ -75,6 +75,15 @@ impl Line {
         }
     }
 
+    /// Returns the name of the ratio's denominator.
+    fn divisor(&self) -> &'static str {
+        match self.ratio {
+            None | Some((_, [])) => "",
+            Some((_, [only])) => only,
+            Some(_) => "best peer",
+        }
+    }
+
     /// Returns the median of each server, with its name.
     fn medians(&self) -> String {
         let figures = self.samples.iter().map(|(name, samples)| format!("{name} {}", shown(median(samples))));
@@ -92,9 +101,8 @@ impl Table {
             return text;
         }
         let columns: Vec<&str> = first.samples.iter().map(|(column, _)| *column).collect();
-        let (above, below) = first.ratio.unwrap_or(("", &[]));
-        let below = if below.len() > 1 { "best peer" } else { below.first().copied().unwrap_or_default() };
-        let _ = writeln!(text, "| | {} | {above} / {below} | at most | |", columns.join(" | "));
+        let (above, _) = first.ratio.unwrap_or(("", &[]));
+        let _ = writeln!(text, "| | {} | {above} / {} | at most | |", columns.join(" | "), first.divisor());
         let _ = writeln!(text, "| --- |{} ---: | ---: | --- |", " ---: |".repeat(columns.len()));
         for line in &self.lines {
             let _ = write!(text, "| {} |", line.label);
@@ -122,7 +130,7 @@ impl Table {
     fn add_lines_with_names(&self, text: &mut String) {
         let _ = writeln!(text, "| | medians | ratio | bar | |\n| --- | --- | ---: | --- | --- |");
         for line in &self.lines {
-            let ratio = line.ratio().map_or_else(String::new, |ratio| format!("{ratio:.2}"));
+            let ratio = line.ratio().map_or_else(String::new, |ratio| format!("{ratio:.2} of {}", line.divisor()));
             let _ = write!(text, "| {} | {} | {ratio} |", line.label, line.medians());
             let _ = match line.verdict() {
                 Some((bar, kept)) => {
@@ -214,8 +222,11 @@ mod tests {
             ),
         ];
         let text = Table { name: "waits", title: "Title".to_owned(), lines }.as_markdown();
-        assert!(text.contains("| sleeve 6.00, redis-rs 5.00, rustis 4.00 | 1.20 | at least 1.25 | NO |"), "{text}");
-        assert!(text.contains("| sleeve 0.80, valkey 0.50 | 1.60 | at least sleeve 0.75 | yes |"), "{text}");
+        assert!(
+            text.contains("| sleeve 6.00, redis-rs 5.00, rustis 4.00 | 1.20 of best peer | at least 1.25 | NO |"),
+            "{text}"
+        );
+        assert!(text.contains("| sleeve 0.80, valkey 0.50 | 1.60 of valkey | at least sleeve 0.75 | yes |"), "{text}");
     }
 
     #[test]

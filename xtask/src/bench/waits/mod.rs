@@ -20,7 +20,7 @@ use super::report::{Bar, Line, Table};
 use callers::Callers;
 
 /// The names that `--only` takes: rows about callers, then rows about servers.
-const ROWS: [&str; 12] = [
+const ROWS: [&str; 16] = [
     "task",
     "task-workers",
     "executors",
@@ -29,8 +29,12 @@ const ROWS: [&str; 12] = [
     "threads",
     "always",
     "everysec",
-    "same-rate",
+    "rate-get",
+    "rate-incr",
+    "rate-lpop",
+    "idle",
     "snapshot",
+    "snapshot-writes",
     "replica",
     "list",
 ];
@@ -44,7 +48,7 @@ Rows of appendfsync always, probes, snapshots and replicas: servers may use both
 
 const EXAMPLES: &str = "\
 Examples:
-  cargo xtask bench waits                           every row, five rounds, about a quarter of an hour
+  cargo xtask bench waits                           every row, five rounds, about half an hour
   cargo xtask bench waits --only task,tasks-64      rows about callers need no build of the server
   cargo xtask bench waits --quick --no-write        every row with a tenth of the requests, one round
 ";
@@ -118,8 +122,12 @@ fn row_of_servers(row: &str, builds: &Builds, effort: Effort) -> Result<Vec<Line
     match row {
         "always" => logs::always(builds, effort),
         "everysec" => logs::every_second(builds, effort),
-        "same-rate" => same_rate::measure(builds, effort),
+        "rate-get" => same_rate::get(builds, effort),
+        "rate-incr" => same_rate::incr(builds, effort),
+        "rate-lpop" => same_rate::lpop(builds, effort),
+        "idle" => probes::idle(builds, effort),
         "snapshot" => probes::snapshot(builds, effort),
+        "snapshot-writes" => probes::snapshot_writes(builds, effort),
         "replica" => probes::replica(builds, effort),
         "list" => {
             // Sizes need no rounds.
