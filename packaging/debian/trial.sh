@@ -14,6 +14,7 @@ if [ "${3:-}" != inside ]; then
 fi
 
 place=$4
+repository=$(realpath "$(dirname "$0")/../..")
 package=$(realpath "$1")
 links=$(realpath "$2")
 mount -t tmpfs trial "$place"
@@ -44,6 +45,8 @@ gone() {
     [ -z "$(dangling)" ] || fail "links are left: $(dangling)"
 }
 in_copy dpkg --purge sleeve-redis sleeve >/dev/null 2>&1 || true
+# Data of this machine's own servers would wait to be moved.
+rm -rf "$root/var/lib/redis" "$root/var/lib/valkey"
 
 echo "trial: where the port is free"
 in_copy dpkg --no-triggers -i /tmp/sleeve.deb >/dev/null
@@ -113,6 +116,7 @@ echo "trial: where another server has the port"
 dpkg-deb --fsys-tarfile "$root/tmp/sleeve.deb" | tar -x -O ./usr/bin/sleeve >"$root/tmp/other"
 chmod 755 "$root/tmp/other"
 in_copy /tmp/other serve --port 6379 --bind 0.0.0.0 --save '' --dir /tmp >"$root/tmp/other.log" &
+other=$!
 tries=0
 until grep -q 'eady to accept' "$root/tmp/other.log"; do
     tries=$((tries + 1))
@@ -133,7 +137,58 @@ said=$(in_copy dpkg --no-triggers -i /tmp/sleeve.deb 2>&1) || fail "the upgrade 
 in_copy dpkg -P sleeve >/dev/null 2>&1 || fail "the purge fails"
 gone
 
+kill "$(sed -n 's/.*PID: \([0-9]*\)$/\1/p' "$root/tmp/other.log")"
+wait "$other" || fail "the other server ends with $?"
+faked=
+rm -r "$root/run/systemd"
+
+echo "trial: where data of Redis wait to be moved"
+mkdir -p "$root/etc/redis" "$root/var/lib/redis"
+[ -e "$root/etc/redis/redis.conf" ] || cat >"$root/etc/redis/redis.conf" <<CONFIGURATION
+bind 127.0.0.1 -::1
+protected-mode yes
+port 6379
+daemonize yes
+pidfile /run/redis/redis-server.pid
+logfile /var/log/redis/redis-server.log
+always-show-logo no
+dbfilename dump.rdb
+dir /var/lib/redis
+CONFIGURATION
+echo 'requirepass sesame' >>"$root/etc/redis/redis.conf"
+echo REDIS >"$root/var/lib/redis/dump.rdb"
+said=$(in_copy dpkg --no-triggers -i /tmp/sleeve.deb 2>&1) || fail "the installation fails: $said"
+echo "$said" | grep -q '/var/lib/redis has data, so sleeve.service is neither started nor enabled' || fail "the data are not named: $said"
+echo "$said" | grep -q 'systemctl enable --now sleeve' || fail "the next step is not named: $said"
+[ ! -L "$link" ] || fail "the unit is enabled although data wait to be moved"
+said=$(in_copy dpkg --no-triggers -i /tmp/sleeve.deb 2>&1) || fail "the upgrade fails: $said"
+[ ! -L "$link" ] || fail "an upgrade enables the unit although data wait to be moved"
+# The lines of the documents that copy the configuration and check it.
+sed -n '/^sed /,/^runuser /p' "$repository/docs/deployment.md" >"$root/tmp/steps"
+[ "$(wc -l <"$root/tmp/steps")" = 3 ] || fail "docs/deployment.md has no steps"
+# The unit makes the folder of the pid file.
+mkdir "$root/run/sleeve" && in_copy chown sleeve: /run/sleeve
+said=$(in_copy sh -e /tmp/steps 2>&1) || fail "the steps of the documents fail: $said"
+echo "$said" | grep -q 'warning' && fail "the copied configuration is warned of: $said"
+echo "$said" | grep -q 'snapshots in /var/lib/sleeve/dump.rdb' || fail "the data are looked for elsewhere: $said"
+said=$(in_copy runuser -u sleeve -- sleeve serve --check --dir /usr/share --appendonly yes 2>&1) && fail "an unwritable folder is accepted: $said"
+echo "$said" | grep -q "The AOF's folder '/usr/share/appendonlydir' cannot be written" || fail "an unwritable folder is not named: $said"
+grep -q '^requirepass sesame' "$root/etc/sleeve/sleeve.conf" || fail "a line was lost"
+if grep -v '^#' "$root/etc/sleeve/sleeve.conf" | grep 'redis/'; then fail "a folder of Redis is left"; fi
+[ "$(in_copy stat -c '%U %a' /etc/sleeve/sleeve.conf)" = "sleeve 640" ] || fail "the copied sleeve.conf is not the server's own"
+in_copy dpkg -P sleeve >/dev/null 2>&1 || fail "the purge fails"
+gone
+# Without the configuration, or with data of this server's own, nothing waits.
+mkdir "$root/var/lib/sleeve" && : >"$root/var/lib/sleeve/dump.rdb"
+in_copy dpkg --no-triggers -i /tmp/sleeve.deb >/dev/null 2>&1
+[ -L "$link" ] || fail "the unit is not enabled although there are data of its own"
+in_copy dpkg -P sleeve >/dev/null 2>&1 || fail "the purge fails"
+rm -r "$root/var/lib/sleeve" "$root/var/lib/redis"
+gone
+
 echo "trial: where the unit cannot be started"
+mkdir -p "$root/run/systemd/system"
+faked=/tmp/faked:
 # A configuration that the administrator has brought, with a port that is free.
 mkdir "$root/etc/sleeve"
 printf 'port 6380\n' >"$root/etc/sleeve/sleeve.conf"
