@@ -158,8 +158,9 @@ fn take(link: &Link, reply_reader: &mut ReplyReader, bytes: usize, replies: usiz
     }
     let (waiting, was_probing) = (shared.pipe.in_flight(), shared.pipe.is_held() && shared.pipe.refusals.is_probing());
     let enough = shared.pipe.take(replies, &mut reply_reader.pending);
-    // A single reply ends the company only if no other call is under way.
-    shared.tasks.in_company = replies > 1 || (shared.tasks.in_company && !shared.pipe.is_idle());
+    // While a runtime reads, a single reply ends the company only if no other call is under way.
+    let stays = shared.tasks.in_company && shared.reading_runtime().is_some() && !shared.pipe.is_idle();
+    shared.tasks.in_company = replies > 1 || stays;
     if planted::has(Fault::SwapsReplies) && reply_reader.pending.len() > 1 {
         reply_reader.pending.swap(0, 1);
     }
