@@ -1,7 +1,7 @@
 //! `sleeve bench sweep`: servers over numbers of clients and lengths of pipelines.
 //!
 //! From top to bottom: `options` → here (which points in which order) → `contender` (the servers), `memory`, `calls`,
-//! `system_calls`. The measurements go into `samples` and `record`, and from there into CSV, JSON and `page`, which draws
+//! `reads`, `system_calls`. The measurements go into `samples` and `record`, and from there into CSV, JSON and `page`, which draws
 //! with `plot`. The load itself is the generator's. At each point the servers take turns, round by round and in `turns` of
 //! changing order. So the other work of the machine, and the work that a server does after its turn, meets all of them.
 //! System calls are counted in a turn of their own, because counting makes them dearer.
@@ -12,6 +12,7 @@ mod memory;
 pub mod options;
 mod page;
 mod plot;
+mod reads;
 mod record;
 mod samples;
 mod setting;
@@ -89,6 +90,7 @@ pub fn run(options: &SweepOptions) -> Result<ExitCode, String> {
     record.setting = sweep.setting(processors, is_cut);
     record.samples = sweep.samples;
     record.calls = calls::measure();
+    record.reads = reads::measure().map_err(|error| format!("cannot measure reads: {error}"))?;
     write(&options.out, &record)?;
     Ok(if is_cut { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS })
 }

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::memory::VALUE_BYTES;
 use super::plot::{Labels, Scale, Series, leads, lines, short};
+use super::reads::BYTES;
 use super::record::Record;
 use super::samples::{Axis, PointRounds};
 
@@ -67,7 +68,7 @@ impl Page<'_> {
         for test in self.tests() {
             let _ = write!(out, "<a href=\"#{0}\">{0}</a>", escaped(test));
         }
-        out.push_str("<a href=\"#memory\">Memory</a><a href=\"#calls\">Calls</a></nav>\n");
+        out.push_str("<a href=\"#memory\">Memory</a><a href=\"#calls\">Calls</a><a href=\"#reads\">Reads</a></nav>\n");
         for test in self.tests() {
             let _ = writeln!(out, "<h2 id=\"{0}\">{0}</h2>", escaped(test));
             for (axis, heading) in
@@ -78,6 +79,7 @@ impl Page<'_> {
         }
         self.memory(&mut out);
         self.calls(&mut out);
+        self.reads(&mut out);
         out.push_str("</body></html>\n");
         Ok(out)
     }
@@ -210,6 +212,26 @@ impl Page<'_> {
         }
         out.push_str("</table>\n");
     }
+
+    fn reads(&self, out: &mut String) {
+        if self.0.reads.is_empty() {
+            return;
+        }
+        out.push_str(
+            "<h2 id=\"reads\">What a read costs</h2>\n<p>Reads from a Unix socket on this machine, by one thread: a call that may \
+             block, and a task of tokio on its current-thread runtime.</p>\n<table><tr><th>read<th>",
+        );
+        for bytes in BYTES {
+            let _ = write!(out, "<th>{bytes} bytes, ns");
+        }
+        for (name, nanoseconds) in &self.0.reads {
+            let _ = write!(out, "\n<tr><td>{}<td>", escaped(name));
+            for nanoseconds in nanoseconds {
+                let _ = write!(out, "<td>{}", short(*nanoseconds));
+            }
+        }
+        out.push_str("\n</table>\n");
+    }
 }
 
 /// Returns a text as HTML shows it.
@@ -246,12 +268,14 @@ mod tests {
             memory: vec![memory],
             memory_keys: 7,
             calls: vec![("a function".to_owned(), 1.25)],
+            reads: vec![("synchronous".to_owned(), vec![512.0; BYTES.len()])],
         };
         let page = Page(&record);
         let html = page.html().unwrap();
         assert!(!html.contains("a<b>") && html.contains("a &amp; b"));
         assert_eq!(html.matches("<svg").count(), 2 * PLOTS.len());
         assert!(html.contains("<td>1.0<td>2.00<td>90<td>280<td>–") && html.contains("<td>a function<td><td>1.25"));
+        assert!(html.contains("<td>synchronous<td><td>512<td>512"));
         for line in ["<td>a&lt;b&gt;<td>16<td>800", "<td>c<td>1<td>1"] {
             assert!(html.contains(line), "{line}");
         }

@@ -8,6 +8,7 @@ use sleeve_disk::own;
 
 use super::calls::Cost;
 use super::memory::{Memory, VALUE_BYTES};
+use super::reads::ReadCost;
 use super::samples::{Axis, FIGURES, Figures, Point, PointRounds};
 use crate::bench::cases;
 
@@ -27,8 +28,10 @@ pub struct Record {
     pub memory: Vec<Memory>,
     /// The number of keys with which memory was measured.
     pub memory_keys: u64,
-    /// The micro-benchmark.
+    /// The micro-benchmark of calls.
     pub calls: Vec<Cost>,
+    /// The micro-benchmark of reads; empty in the records of older versions.
+    pub reads: Vec<ReadCost>,
 }
 
 /// A server that took part.
@@ -56,6 +59,7 @@ impl Record {
         let head = json!({
             "setting": self.setting, "servers": servers.collect::<Value>(), "memory": memory.collect::<Value>(),
             "memory_keys": self.memory_keys, "calls": self.calls,
+            "reads": self.reads,
         });
         let head = head.to_string();
         let samples: Vec<String> = self.samples.iter().map(|sample| of_sample(sample).to_string()).collect();
@@ -97,6 +101,7 @@ impl Record {
             memory: list("memory")?.iter().map(memory).collect::<Option<_>>()?,
             memory_keys: value.get("memory_keys")?.as_u64()?,
             calls: serde_json::from_value(value.get("calls")?.clone()).ok()?,
+            reads: value.get("reads").map_or(Some(Vec::new()), |reads| serde_json::from_value(reads.clone()).ok())?,
         })
     }
 }
@@ -145,6 +150,7 @@ mod tests {
             memory: vec![Memory { server: "a".into(), start: 1.0, connection: 2.0, key: [Some(3.0), None, Some(4.5)] }],
             memory_keys: 9,
             calls: vec![("a function".to_owned(), 1.5)],
+            reads: vec![("synchronous".to_owned(), vec![512.0, 600.0])],
         };
         let read = Record::of(&serde_json::from_str(&record.json()).unwrap()).unwrap();
         assert_eq!(format!("{read:?}"), format!("{record:?}"));
