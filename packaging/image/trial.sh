@@ -5,7 +5,8 @@
 # configuration says. A form starts the entrypoint there as a container would, in namespaces of processes and mounts of its
 # own, and asks what came of it. It does the same on a copy of this machine's files with Debian's redis-server and redis-tools,
 # and both must say the same. REPORT gets a line for each form; TEXT selects forms by their names. REDIS_SERVER,
-# REDIS8_SERVER and VALKEY_SERVER name the servers that write the volumes. All of it happens in a network without a way out.
+# REDIS8_SERVER and VALKEY_SERVER name the servers that write the volumes; REPORT has a line `skipped` for each form that needs
+# one of them which is empty. All of it happens in a network without a way out.
 set -euo pipefail
 
 if [ "${4:-}" != inside ]; then
@@ -55,6 +56,7 @@ done
 mapfile -t entrypoint <"$image/../entrypoint"
 mapfile -t command <"$image/../command"
 mapfile -t environment <"$image/../environment"
+mapfile -t health <"$image/../health"
 
 fresh() {
     find "$volume" -mindepth 1 -delete
@@ -263,6 +265,53 @@ form_sentinel_of_the_image() {
     done
     echo "refused"
 }
+# Runs the health check as the container's user, in its namespaces: it looks at the container's processes.
+check_health() {
+    local first
+    first=$(cat "/proc/$server/task/$server/children")
+    nsenter --target "${first% }" --mount --pid chroot "$root" env -i -C /data "${environment[@]}" "${extra[@]}" \
+        setpriv "${who[@]}" -- "${health[@]}" 2>&1
+}
+# Starts words as a container, waits until its health check has this status, and stops it.
+healthy() {
+    local wanted=$1 tries=0 status
+    shift
+    contain "$@" >"$place/log" 2>"$place/errors" &
+    server=$!
+    until status=0 && said=$(check_health) || status=$?; [ "$status" = "$wanted" ]; do
+        tries=$((tries + 1))
+        if [ "$tries" -gt 100 ] || ! kill -0 "$server" 2>/dev/null; then
+            echo "$*: the health check ends with $status: $said" && cat "$place/log" "$place/errors"
+            break
+        fi
+        sleep 0.1
+    done
+    stop >/dev/null
+}
+# The health check of Redis's image is none, so that each container that serves has to stay healthy here.
+form_health_check_of_the_image() {
+    [ "$side" = image ] || { echo "alive" && return; }
+    how && fresh
+    healthy 0 "${command[@]}"
+    healthy 0 --requirepass sesame
+    healthy 0 --port 7000 --bind 10.99.99.1
+    healthy 0 --port 7000 --set-proc-title no --requirepass sesame
+    healthy 0 --port 0 --unixsocket /data/s.sock --requirepass sesame
+    healthy 0 --replicaof 127.0.0.1 1 --replica-serve-stale-data no
+    healthy 0 sh -c 'trap exit TERM; redis-server --port 7001 & wait'
+    openssl req -x509 -newkey rsa:2048 -nodes -keyout "$volume/key" -out "$volume/cert" -subj /CN=x -days 2 2>/dev/null
+    healthy 0 --port 0 --tls-port 7002 --tls-cert-file cert --tls-key-file key --tls-ca-cert-file cert
+    # Half a minute of loading, for each check answers within its time.
+    start redis-server --save '' --enable-debug-command yes && cli debug populate 30000 >/dev/null && cli save >/dev/null && stop >/dev/null
+    healthy 0 --key-load-delay 1000 --save ''
+    grep -q 'DB loaded' "$place/log" && echo "the data were loaded before it was asked"
+    how --user 999:999 --read-only --drop && fresh 999:999
+    healthy 0 --port 7000 --requirepass sesame
+    how && fresh
+    healthy 1 sh -c 'trap exit TERM; sleep 60 & wait'
+    [[ $said == "no server of this container answers" ]] || echo "without a server it says $said"
+    echo "alive"
+}
 # The libraries' list and the sizes are ours alone.
 form_files_of_the_image() {
     [ "$side" = image ] || { echo "all there" && return; }
@@ -274,6 +323,10 @@ form_files_of_the_image() {
         done
     done
     [ "$(stat -c '%u:%g' "$image/data")" = 999:999 ] || echo "/data belongs to another"
+    for family in sleeve redis valkey; do
+        [ "$(within sh -c "id -u $family; getent group $family | cut -d: -f3" | tr '\n' ' ')" = "999 999 " ] ||
+            echo "$family is not the server's user"
+    done
     echo "all there"
 }
 
@@ -331,6 +384,12 @@ failed=0
 for form in $(declare -F | sed -n 's/^declare -f form_//p'); do
     name=${form//_/ }
     [[ $name == *"$only"* ]] || continue
+    peer=REDIS_SERVER
+    case "$form" in volume_of_*) peer=${form#volume_of_} peer=${peer%%_with_*} peer=${peer^^} ;; *_of_the_image) peer=image ;; esac
+    if [ -z "${!peer}" ]; then
+        echo "skipped $name: $peer is missing, which 'cargo xtask peers' installs" | tee -a "$report"
+        continue
+    fi
     for side in debian image; do
         volume=$place/volume-$side server=
         (set +e; "form_$form") >"$place/said-$side" 2>&1 || echo "it broke off" >>"$place/said-$side"
