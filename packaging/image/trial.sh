@@ -276,12 +276,14 @@ check_health() {
 healthy() {
     local wanted=$1 tries=0 status
     shift
+    rm -f "$place/log"
     contain "$@" >"$place/log" 2>"$place/errors" &
     server=$!
-    until status=0 && said=$(check_health) || status=$?; [ "$status" = "$wanted" ]; do
+    # Each says something when it has begun.
+    until [ -s "$place/log" ] && { status=0 && said=$(check_health) || status=$?; [ "$status" = "$wanted" ]; }; do
         tries=$((tries + 1))
         if [ "$tries" -gt 100 ] || ! kill -0 "$server" 2>/dev/null; then
-            echo "$*: the health check ends with $status: $said" && cat "$place/log" "$place/errors"
+            echo "$*: the health check ends with ${status:-nothing}: ${said:-}" && cat "$place/log" "$place/errors"
             break
         fi
         sleep 0.1
@@ -308,7 +310,7 @@ form_health_check_of_the_image() {
     how --user 999:999 --read-only --drop && fresh 999:999
     healthy 0 --port 7000 --requirepass sesame
     how && fresh
-    healthy 1 sh -c 'trap exit TERM; sleep 60 & wait'
+    healthy 1 sh -c 'trap exit TERM; echo begun; sleep 60 & wait'
     [[ $said == "no server of this container answers" ]] || echo "without a server it says $said"
     echo "alive"
 }
