@@ -405,6 +405,10 @@ fn a_server_that_cannot_go_to_the_background_says_why() {
     let output = start_in_background(Kind::Sleeve, &folder, &words, "");
     let complaint = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && complaint.contains("Address already in use"), "{complaint}");
+    let output = start_in_background(Kind::Sleeve, &folder, &[&words[..], &["--logfile", "log"]].concat(), "");
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    let log = format!("the last line of its log '{}' is:", folder.join("log").display());
+    assert!(complaint.contains(&log) && complaint.contains("Address already in use"), "{complaint}");
     let output = start_in_background(Kind::Sleeve, &folder, &["--nosuch", "1"], "");
     assert!(!output.status.success() && String::from_utf8_lossy(&output.stderr).contains("nosuch"));
     _ = std::fs::remove_dir_all(&folder);
