@@ -83,6 +83,14 @@ fn configurations_that_stop_a_start_are_refused_with_the_reason() {
         ("nowhere", "port 0\n", "Configured to not listen anywhere"),
         ("log", "logfile /nonexistent/a.log\n", "Can't open the log file '/nonexistent/a.log'"),
         ("address", "bind 256.1.1.1\n", "256.1.1.1"),
+        ("foreign", "bind 192.0.2.1\nport 7003\n", "could not create the TCP socket 192.0.2.1:7003: "),
+        (
+            "socket",
+            "unixsocket /nonexistent/a.sock\n",
+            "Failed opening Unix socket '/nonexistent/a.sock': No such file",
+        ),
+        ("file", "unixsocket a.conf\n", "a.conf': it is a regular file"),
+        ("aof", "appendonly yes\nappenddirname a.conf\n", "a.conf' cannot be written: it is a regular file"),
         ("tls", "tls-port 7002\n", "No tls-cert-file configured!"),
     ];
     for (name, configuration, reason) in cases {
@@ -91,4 +99,37 @@ fn configurations_that_stop_a_start_are_refused_with_the_reason() {
         assert!(complaint.contains(reason), "{name}: {complaint}");
         assert!(complaint.ends_with("A server would not start with this configuration.\n"), "{complaint}");
     }
+}
+
+#[test]
+fn addresses_in_use_and_absent_optional_ones_are_no_faults() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("an address").port();
+    let (is_good, said, complaint) = check("taken", &format!("bind 127.0.0.1 -192.0.2.1\nport {port}\n"), &[]);
+    assert!(is_good, "{complaint}");
+    assert!(said.starts_with(&format!("warning: another server has 127.0.0.1:{port}: ")), "{said}");
+    assert!(said.contains(&format!("\nlistens on: 127.0.0.1:{port}\n")) && !said.contains("192.0.2.1"), "{said}");
+}
+
+#[test]
+fn a_snapshot_that_cannot_be_written_is_a_warning() {
+    let folder = Folder(std::env::temp_dir().join(format!("sleeve-check-{}-snapshot", std::process::id())));
+    std::fs::create_dir_all(folder.0.join("dump.rdb")).expect("a folder of our own");
+    let (is_good, said, complaint) = check("folder", &format!("dir {}\n", folder.0.display()), &[]);
+    let line = format!("warning: the snapshot '{}' cannot be written: ", folder.0.join("dump.rdb").display());
+    assert!(is_good && said.contains(&line), "{said}{complaint}");
+}
+
+#[test]
+fn an_aof_that_is_not_loaded_is_named() {
+    let folder = Folder(std::env::temp_dir().join(format!("sleeve-check-{}-ignored", std::process::id())));
+    std::fs::create_dir_all(folder.0.join("appendonlydir")).expect("a folder of our own");
+    let manifest = "file appendonly.aof.1.incr.aof seq 1 type i\n";
+    std::fs::write(folder.0.join("appendonlydir/appendonly.aof.manifest"), manifest).expect("written");
+    let line = "holds an AOF that is not loaded, because 'appendonly' is no. To load it, start with --appendonly yes";
+    let dir = format!("dir {}\n", folder.0.display());
+    let (is_good, said, complaint) = check("ignored", &dir, &[]);
+    assert!(is_good && said.contains(line), "{said}{complaint}");
+    let (is_good, said, complaint) = check("loaded", &dir, &["--appendonly", "yes"]);
+    assert!(is_good && !said.contains(line), "{said}{complaint}");
 }

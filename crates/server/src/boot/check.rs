@@ -1,16 +1,21 @@
 //! A test of a configuration without starting a server: `sleeve serve --check`.
 //!
 //! The configuration is read as at a start, with users and certificates. It opens nothing that could disturb a running
-//! server: no socket, and none of the server's files. So it can be run next to the server that uses this configuration. It
-//! cannot see whether an address is in use.
+//! server: it listens nowhere, and opens none of the server's files. So it can be run next to the server that uses this
+//! configuration, which may be the one that has its ports: an address in use is a warning. What the process may write is judged
+//! for the user who runs the check.
 
 use std::io;
+use std::path::Path;
+
+use sleeve_disk::own;
 
 use super::{load_users, pid_file};
 use crate::config::load::LoadError;
 use crate::config::{Config, Opt, arguments, load, value};
 use crate::engine::Engine;
 use crate::host::facts;
+use crate::loading;
 use crate::net::listeners;
 use crate::net::tls;
 
@@ -31,10 +36,9 @@ pub fn check(words: &[Vec<u8>]) -> Result<Vec<String>, Vec<String>> {
     if config.number(Opt::TlsPort) != 0 {
         faults.extend(tls::load(config).err());
     }
-    match listens(config) {
-        Ok(addresses) => lines.extend(addresses),
-        Err(fault) => faults.push(fault),
-    }
+    check_sockets(config, &mut lines, &mut faults);
+    check_folder(config, &mut lines, &mut faults);
+    lines.extend(loading::ignored_log(config).map(|ignored| format!("warning: {ignored}")));
     if !faults.is_empty() {
         return Err(faults);
     }
@@ -45,6 +49,7 @@ pub fn check(words: &[Vec<u8>]) -> Result<Vec<String>, Vec<String>> {
         bytes => format!("memory: {bytes} bytes, then {}", config.choice(Opt::MaxmemoryPolicy)),
     });
     lines.push(data_line(config));
+    lines.sort_by_key(|line| !line.starts_with("warning: "));
     Ok(lines)
 }
 
@@ -84,15 +89,40 @@ fn check_files(config: &Config, lines: &mut Vec<String>) {
     }
 }
 
-/// Returns the lines about the addresses at which clients would be served.
-fn listens(config: &Config) -> Result<Vec<String>, String> {
-    let mut lines = Vec::new();
-    for (address, is_tls) in listeners::addresses(config).map_err(|error| error.to_string())? {
-        lines.push(format!("listens on: {address}{}", if is_tls { " with TLS" } else { "" }));
+/// Adds the lines about the sockets at which clients would be served, and those that cannot be opened.
+fn check_sockets(config: &Config, lines: &mut Vec<String>, faults: &mut Vec<String>) {
+    let sockets = match listeners::prospects(config) {
+        Ok(sockets) if sockets.is_empty() => return faults.push(crate::boot::StartError::Nowhere.to_string()),
+        Ok(sockets) => sockets,
+        Err(error) => return faults.push(error.to_string()),
+    };
+    for socket in sockets {
+        if socket.is_taken() {
+            let name = &socket.name;
+            lines.push(format!("warning: another server has {name}: this one can start when that one has ended"));
+        } else if let Some(obstacle) = &socket.obstacle {
+            faults.push(obstacle.to_string());
+        }
+        lines.push(format!("listens on: {}{}", socket.name, if socket.is_tls { " with TLS" } else { "" }));
     }
-    let path = config.text(Opt::UnixSocket);
-    if !path.is_empty() {
-        lines.push(format!("listens on: {}", config.resolve(&path).display()));
+}
+
+/// Checks that the files of the data may be written. A server never starts without its AOF; without snapshots it does.
+fn check_folder(config: &Config, lines: &mut Vec<String>, faults: &mut Vec<String>) {
+    let refused = |path: &Path, error| format!("'{}' cannot be written: {}", path.display(), value::reason(&error));
+    if config.flag(Opt::Appendonly) {
+        let folder = config.resolve(&config.text(Opt::Appenddirname));
+        let tried = match std::fs::metadata(&folder) {
+            Ok(found) if found.is_dir() => pid_file::writable(&folder.join("new")),
+            Ok(found) => Err(own::refusal(found.file_type(), "a folder")),
+            Err(_) => pid_file::writable(&folder),
+        };
+        faults.extend(tried.err().map(|error| format!("The AOF's folder {}", refused(&folder, error))));
     }
-    if lines.is_empty() { Err(crate::boot::StartError::Nowhere.to_string()) } else { Ok(lines) }
+    if !config.text(Opt::Save).is_empty() {
+        let file = config.resolve(&config.text(Opt::Dbfilename));
+        let warning =
+            |error| format!("warning: the snapshot {}; clients that write get an error then", refused(&file, error));
+        lines.extend(pid_file::writable(&file).err().map(warning));
+    }
 }

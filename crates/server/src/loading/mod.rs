@@ -10,13 +10,15 @@ mod rdb;
 mod reload;
 pub(crate) mod replacing;
 
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use sleeve_disk::replay;
 
-use crate::config::Opt;
 use crate::config::value::reason;
+use crate::config::{Config, Opt};
 use crate::engine::Engine;
 use crate::engine::replication::Place;
 use crate::engine::replication::resume;
@@ -35,6 +37,7 @@ pub use progress::end;
 /// The fault, its file, and the possible remedies.
 pub fn load(engine: &Arc<Engine>) -> Result<(), String> {
     reload::offer(engine);
+    ignored_log(&engine.config).iter().for_each(|ignored| log::warning(ignored));
     let begun_ms = clock::monotonic_ms();
     let (loaded, source) = match engine.config.flag(Opt::Appendonly) {
         true => (load_log(engine).map(|()| true), "append only file"),
@@ -49,6 +52,21 @@ pub fn load(engine: &Arc<Engine>) -> Result<(), String> {
         log::notice(&format!("DB loaded from {source}: {took_s:.3} seconds"));
     }
     Ok(())
+}
+
+/// Returns the warning that there is an AOF which is not loaded, if that is so. A server starts without its data then, as Redis
+/// does; a folder of an embedded engine has an AOF always.
+pub fn ignored_log(config: &Config) -> Option<String> {
+    if config.flag(Opt::Appendonly) {
+        return None;
+    }
+    let folder = config.resolve(&config.text(Opt::Appenddirname));
+    let manifest = [&config.text(Opt::Appendfilename)[..], b".manifest"].concat();
+    let has_log = std::fs::metadata(folder.join(OsStr::from_bytes(&manifest))).is_ok_and(|found| found.len() > 0);
+    has_log.then(|| {
+        let folder = folder.display();
+        format!("'{folder}' holds an AOF that is not loaded, because 'appendonly' is no. To load it, start with --appendonly yes")
+    })
 }
 
 /// Continues the replication stream at the position of a loaded snapshot, if it states one. Returns whether it does.

@@ -45,6 +45,21 @@ const ACCEPTS_MAX: usize = 64;
 /// # Errors
 /// The errors of the kernel: the address is in use, or does not belong to this machine.
 pub fn bind_tcp(address: SocketAddr, backlog: i32, keepalive_s: u64) -> io::Result<Listener> {
+    let socket = bound(address)?;
+    net::listen(&socket, backlog)?;
+    let bound = SocketAddr::try_from(net::getsockname(&socket)?)?;
+    Ok(Listener { socket, bound_to: BoundTo::Tcp(bound), keepalive_s: keepalive_s.into(), is_tls: false })
+}
+
+/// Checks that a TCP socket could be bound, without listening: no client notices.
+///
+/// # Errors
+/// As [`bind_tcp`].
+pub fn try_tcp(address: SocketAddr) -> io::Result<()> {
+    bound(address).map(drop)
+}
+
+fn bound(address: SocketAddr) -> io::Result<OwnedFd> {
     let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let socket = net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
@@ -52,9 +67,23 @@ pub fn bind_tcp(address: SocketAddr, backlog: i32, keepalive_s: u64) -> io::Resu
         sockopt::set_ipv6_v6only(&socket, true)?;
     }
     net::bind(&socket, &address)?;
-    net::listen(&socket, backlog)?;
-    let bound = SocketAddr::try_from(net::getsockname(&socket)?)?;
-    Ok(Listener { socket, bound_to: BoundTo::Tcp(bound), keepalive_s: keepalive_s.into(), is_tls: false })
+    Ok(socket)
+}
+
+/// Checks that a Unix socket could be bound, as far as that is possible without making or removing a file.
+///
+/// # Errors
+/// As [`bind_unix`], or the error of the folder in which the file would be made.
+pub fn try_unix(path: &Path) -> io::Result<()> {
+    let place = own::follow(path)?;
+    SocketAddrUnix::new(&place)?;
+    let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    rustix::fs::access(folder, rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK)?;
+    match std::fs::symlink_metadata(&place) {
+        Ok(found) if !found.file_type().is_socket() => Err(own::refusal(found.file_type(), "a socket")),
+        Ok(_) if is_live(&place)? => Err(taken()),
+        _ => Ok(()),
+    }
 }
 
 /// Binds a Unix socket, and replaces the one that a dead process left at its path. Links that lead there stay. `mode` 0
@@ -90,14 +119,23 @@ fn free(path: &Path) -> io::Result<()> {
     if !found.is_socket() {
         return Err(own::refusal(found, "a socket"));
     }
+    if is_live(path)? { Err(taken()) } else { std::fs::remove_file(path) }
+}
+
+/// Returns whether a process listens on the socket at a path.
+fn is_live(path: &Path) -> io::Result<bool> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let probe = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     match net::connect(&probe, &SocketAddrUnix::new(path)?) {
-        Err(Errno::CONNREFUSED) => std::fs::remove_file(path),
+        Err(Errno::CONNREFUSED) => Ok(false),
         // A process listens there: it takes the connection, or its queue is full.
-        Ok(()) | Err(Errno::AGAIN) => Err(io::Error::new(io::ErrorKind::AddrInUse, "another server listens there")),
+        Ok(()) | Err(Errno::AGAIN) => Ok(true),
         Err(error) => Err(error.into()),
     }
+}
+
+fn taken() -> io::Error {
+    io::Error::new(io::ErrorKind::AddrInUse, "another server listens there")
 }
 
 impl Listener {

@@ -11,7 +11,7 @@ pub mod listener;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -65,10 +65,7 @@ impl Listeners {
         if !path.is_empty() {
             let path = config.resolve(&path);
             let (backlog, mode) = (config.number(Opt::TcpBacklog) as i32, config.number(Opt::UnixSocketPerm) as u32);
-            let listener = bind_unix(&path, backlog, mode).map_err(|error| ListenError {
-                what: format!("Failed opening Unix socket '{}'", path.display()),
-                error,
-            })?;
+            let listener = bind_unix(&path, backlog, mode).map_err(|error| unix_refusal(&path, error))?;
             open.unix = Some(Arc::new(listener));
         }
         Ok(())
@@ -146,13 +143,58 @@ fn replace(config: &Config, tcp: &mut Vec<Arc<Listener>>) -> Result<(), ListenEr
     Ok(())
 }
 
-/// Returns the TCP addresses at which the options want clients to be served, each with whether it is for TLS. An address that
-/// this machine lacks is left out if the options allow that.
+/// A socket that a server would open.
+#[derive(Debug)]
+pub struct Prospect {
+    /// The address or the path, for people.
+    pub name: String,
+    /// Connections to it speak TLS.
+    pub is_tls: bool,
+    /// The reason why it could not be opened now.
+    pub obstacle: Option<ListenError>,
+}
+
+impl Prospect {
+    /// Returns whether another server listens there: the socket could be opened once that server has ended.
+    pub fn is_taken(&self) -> bool {
+        self.obstacle.as_ref().is_some_and(|obstacle| obstacle.error.kind() == io::ErrorKind::AddrInUse)
+    }
+}
+
+/// Returns the sockets that the options name, and tries each without opening it. A TCP address that this machine lacks is left
+/// out if the options allow that.
 ///
 /// # Errors
 /// The first name that is no address.
-pub fn addresses(config: &Config) -> Result<Vec<(SocketAddr, bool)>, ListenError> {
-    Ok(wanted(config)?.into_iter().map(|wanted| (wanted.address, wanted.is_tls)).collect())
+pub fn prospects(config: &Config) -> Result<Vec<Prospect>, ListenError> {
+    let tcp = wanted(config)?.into_iter().filter_map(|ListenAddress { address, is_optional, is_tls }| {
+        let tried = listener::try_tcp(address);
+        match &tried {
+            Err(error) if is_optional && is_absent(error) => None,
+            _ => Some(Prospect {
+                name: address.to_string(),
+                is_tls,
+                obstacle: tried.err().map(|error| tcp_refusal(address, error)),
+            }),
+        }
+    });
+    let path = Some(config.text(Opt::UnixSocket)).filter(|path| !path.is_empty()).map(|path| config.resolve(&path));
+    let unix = path.map(|path| Prospect {
+        name: path.display().to_string(),
+        is_tls: false,
+        obstacle: listener::try_unix(&path).err().map(|error| unix_refusal(&path, error)),
+    });
+    Ok(tcp.chain(unix).collect())
+}
+
+fn unix_refusal(path: &Path, error: io::Error) -> ListenError {
+    ListenError { what: format!("Failed opening Unix socket '{}'", path.display()), error }
+}
+
+fn tcp_refusal(address: SocketAddr, error: io::Error) -> ListenError {
+    // Test harnesses that find the first words in the log start the server again at another port.
+    let port = address.port();
+    ListenError { what: format!("Failed listening on port {port}: could not create the TCP socket {address}"), error }
 }
 
 /// Opens the sockets at which other nodes of a cluster are accepted: at the addresses of `bind`, on this port.
@@ -192,12 +234,7 @@ fn open_all(config: &Config, wanted: &[ListenAddress]) -> Result<Vec<Arc<Listene
         match bind_tcp(address, backlog, keepalive_s) {
             Ok(listener) => opened.push(Arc::new(listener.with_tls(is_tls))),
             Err(error) if is_optional && is_absent(&error) => {}
-            Err(error) => {
-                // Test harnesses that find the first words in the log start the server again at another port.
-                let port = address.port();
-                let what = format!("Failed listening on port {port}: could not create the TCP socket {address}");
-                return Err(ListenError { what, error });
-            }
+            Err(error) => return Err(tcp_refusal(address, error)),
         }
     }
     Ok(opened)
