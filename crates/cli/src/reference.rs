@@ -101,12 +101,17 @@ fn configuration() -> String {
          Written by `sleeve reference configuration`, from the table that the server itself reads. An option stands in a\n\
          configuration file as `name value`, on the command line as `--name value`, and can be read by CONFIG GET; *live* ones\n\
          can be changed by CONFIG SET, *protected* ones if `enable-protected-configs` allows it. Sizes take the units b, k, kb,\n\
-         m, mb, g and gb. Options of Redis that this server does not have are refused with the reason.\n\n\
+         m, mb, g and gb. Options of Redis that this server does not have are refused with the reason, or\n\
+         passed over with a warning if they only tune it.\n\n\
          | option | value | default | change | purpose |\n| --- | --- | --- | --- | --- |\n",
     );
     for row in &ROWS {
         let aliases: String = row.aliases.iter().map(|alias| format!(", `{alias}`")).collect();
-        let default = if row.default.is_empty() { "empty".to_owned() } else { format!("`{}`", row.default) };
+        let default = match row.default_shown() {
+            "" => "empty".to_owned(),
+            shown if shown == row.default => format!("`{shown}`"),
+            shown => shown.to_owned(),
+        };
         let _ = writeln!(
             out,
             "| `{}`{aliases} | {} | {default} | {} | {} |",

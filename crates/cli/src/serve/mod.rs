@@ -117,7 +117,7 @@ pub fn refuse_sentinel() -> ExitCode {
 /// Prints the table of options, aliases under their own names.
 fn list() {
     for (row, name) in table::names() {
-        let default = if row.default.is_empty() { "\"\"" } else { row.default };
+        let default = if row.default_shown().is_empty() { "\"\"" } else { row.default_shown() };
         output::line(format_args!("{:<40} {}", format!("{name} {default}"), row.doc));
     }
 }

@@ -232,7 +232,7 @@ impl Reading<'_> {
         };
         let text = &directive.text;
         if let Some(why) = unsupported::reason(name) {
-            if unsupported::is_true_anyway(&directive.words) {
+            if unsupported::needs_no_warning(&directive.words) {
                 return Ok(());
             }
             let shown = String::from_utf8_lossy(text);
@@ -308,14 +308,22 @@ fn unknown(name: &[u8]) -> String {
 }
 
 /// Returns the known name that may have been meant: the nearest one, if the number of differing letters is small enough, one
-/// for names of up to seven letters and one more for each further four. Of two that are equally near the first one counts.
+/// for names of up to seven letters and one more for each further four. Of two that are equally near the first one counts. If
+/// none is near, it is the shortest name that begins with the given one.
 fn nearest(name: &[u8]) -> Option<&'static str> {
     let name = std::str::from_utf8(name).ok().filter(|name| name.len() <= NAME_BYTES_MAX)?.to_ascii_lowercase();
-    let known = names().map(|(_, known)| known).chain(DIRECTIVES).chain(unsupported::names());
-    let apart = known.map(|known| (strsim::damerau_levenshtein(&name, known), known));
+    let known = || names().map(|(_, known)| known).chain(DIRECTIVES).chain(unsupported::names());
+    let apart = known().map(|known| (strsim::damerau_levenshtein(&name, known), known));
     let (letters, nearest) = apart.min_by_key(|(letters, _)| *letters)?;
-    (letters != 0 && letters <= (name.len() / 4).max(1)).then_some(nearest)
+    let is_near = letters <= (name.len() / 4).max(1);
+    if is_near || name.len() < PREFIX_BYTES_MIN {
+        return Some(nearest).filter(|_| is_near && letters != 0);
+    }
+    known().filter(|known| known.starts_with(&name)).min_by_key(|known| known.len())
 }
+
+/// The least length of the beginning of a name: shorter ones begin too many.
+const PREFIX_BYTES_MIN: usize = 4;
 
 /// The greatest length of a name that is compared: the comparison takes memory by the square of the length.
 const NAME_BYTES_MAX: usize = 64;

@@ -5,7 +5,8 @@
 //!
 //! An option of a feature that does not exist yet is either absent, and so unknown like a misspelt one, or of kind
 //! [`Kind::Fixed`]. A fixed option takes only the values that are true of this server. Test harnesses and client libraries
-//! start servers with `syslog-enabled no` or `activedefrag no`, and such true statements must not be refused.
+//! start servers with `syslog-enabled no` or `activedefrag no`, and such true statements must not be refused. If `unsupported`
+//! has a reason for the option, another value in a configuration is passed over with a warning; otherwise it is refused.
 //!
 //! The table holds no values (`state` does) and checks none (`value` does). It is constant data, for any thread.
 
@@ -176,6 +177,14 @@ pub struct Row {
     pub change: Change,
     /// The purpose, as a sentence for people.
     pub doc: &'static str,
+}
+
+impl Row {
+    /// Returns the default value for people; empty if that is the empty text.
+    pub fn default_shown(&self) -> &'static str {
+        // It depends on the machine.
+        if self.option == Opt::Workers { "one per core" } else { self.default }
+    }
 }
 
 impl Opt {
@@ -436,7 +445,7 @@ options! {
 
     // The process.
     Workers "workers" number(1, 1_024), "1", Live,
-        "Threads that serve clients; by default one for each core of the machine. If the number is lowered, a surplus thread takes no new connections and ends with its last one.";
+        "Threads that serve clients. If the number is lowered, a surplus thread takes no new connections and ends with its last one.";
     IoThreads "io-threads" number(1, 128), "1", Startup,
         "Threads that serve clients, as in a configuration of Redis: if it is more than 1 and no line sets 'workers', so many workers are started.";
     Io "io" DRIVERS, "epoll", Own,
@@ -655,7 +664,7 @@ options! {
     IoThreadsDoReads "io-threads-do-reads" NO, "no", Startup,
         "Whether these threads also read; see 'workers'.";
     Activedefrag "activedefrag" NO, "no", Live,
-        "Whether memory is defragmented while serving; it is not yet.";
+        "Whether memory is defragmented while serving; it is not yet, and a configuration with yes is warned of.";
     SocketMarkId "socket-mark-id" Kind::Fixed(&["0"]), "0", Startup,
         "Mark of the sockets for the system's routing; none is set yet.";
     SyslogEnabled "syslog-enabled" NO, "no", Startup,

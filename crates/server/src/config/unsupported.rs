@@ -5,7 +5,8 @@
 //!
 //! - A line that only tunes a missing feature is passed over, and the server log says so with the reason ([`reason`]). CONFIG
 //!   SET answers an error with the same reason.
-//! - Such a line with a value that is true here anyway ([`is_true_anyway`]) is passed over without a warning.
+//! - Such a line with a value that is true here anyway, or is the default of Redis or Valkey, is passed over without a warning
+//!   ([`needs_no_warning`]): files that come with those servers have such lines, and nobody has chosen them.
 //! - A line that makes a promise that is not kept (`syslog-enabled yes`) is refused: its option is a row of kind `Fixed` in
 //!   `table`, and [`instead`] says which value to write.
 //!
@@ -26,7 +27,7 @@ const BUS_PACE: &str = "a node pings, gossips, fails over and forgets at the pac
 const NODES_FILE: &str = "the file of a node is written whenever it has to survive the process";
 const WHOLE_SLOTS: &str = "slots move key by key, by MIGRATE";
 const SLOT_FIGURES: &str = "slots have no figures of their own";
-const DEFRAGMENTATION: &str = "memory is not defragmented";
+const DEFRAGMENTATION: &str = "memory is not defragmented; MEMORY PURGE gives free memory back to the system";
 const CRASH: &str = "memory is not tested after a crash; memtest86+ or the machine's own diagnosis does that";
 const SYSTEM_LOG: &str = "log lines go to 'logfile' only";
 const PROCESS: &str = "this server steers its process in other ways";
@@ -46,6 +47,7 @@ const TESTS: &str = "it is for tests of Redis's own program";
 
 /// The names of options that have no effect, with the reason.
 const ABSENT: &[(&str, &str)] = &[
+    ("activedefrag", DEFRAGMENTATION),
     ("rdb-del-sync-files", SNAPSHOT_FILES),
     ("replica-lazy-flush", FREEING),
     ("slave-lazy-flush", FREEING),
@@ -122,6 +124,7 @@ const ABSENT: &[(&str, &str)] = &[
 
 /// Values of such options that are true of this server anyway. An empty value is always true.
 const TRUE_ANYWAY: &[(&str, &str)] = &[
+    ("activedefrag", "no"),
     ("repl-disable-tcp-nodelay", "no"),
     ("dual-channel-replication-enabled", "no"),
     ("repl-rdb-channel", "no"),
@@ -138,9 +141,52 @@ const TRUE_ANYWAY: &[(&str, &str)] = &[
     ("client-default-resp", "2"),
 ];
 
+/// Defaults of Redis 7.0, Redis 8 or Valkey 9 for such options, besides the values that are true anyway.
+const DEFAULTS: &[(&str, &str)] = &[
+    ("rdb-del-sync-files", "no"),
+    ("replica-lazy-flush", "no"),
+    ("replica-lazy-flush", "yes"),
+    ("slave-lazy-flush", "no"),
+    ("slave-lazy-flush", "yes"),
+    ("replica-ignore-disk-write-errors", "no"),
+    ("replica-full-sync-buffer-limit", "0"),
+    ("cluster-announce-client-port", "0"),
+    ("cluster-announce-client-tls-port", "0"),
+    ("cluster-blacklist-ttl", "60"),
+    ("cluster-compatibility-sample-ratio", "0"),
+    ("cluster-config-save-behavior", "sync"),
+    ("cluster-manual-failover-timeout", "5000"),
+    ("cluster-slot-migration-handoff-max-lag-bytes", "1048576"),
+    ("cluster-slot-migration-log-max-len", "1000"),
+    ("cluster-slot-migration-write-pause-timeout", "10000"),
+    ("slot-migration-max-failover-repl-bytes", "0"),
+    ("active-defrag-cycle-max", "25"),
+    ("active-defrag-cycle-min", "1"),
+    ("active-defrag-cycle-us", "500"),
+    ("active-defrag-ignore-bytes", "100mb"),
+    ("active-defrag-ignore-bytes", "104857600"),
+    ("active-defrag-max-scan-fields", "1000"),
+    ("active-defrag-threshold-lower", "10"),
+    ("active-defrag-threshold-upper", "100"),
+    ("crash-memcheck-enabled", "yes"),
+    ("syslog-facility", "local0"),
+    ("syslog-ident", "redis"),
+    ("syslog-ident", "valkey"),
+    ("disable-thp", "yes"),
+    ("jemalloc-bg-thread", "yes"),
+    ("activerehashing", "yes"),
+    ("max-new-connections-per-cycle", "10"),
+    ("max-new-tls-connections-per-cycle", "1"),
+    ("prefetch-batch-max-size", "16"),
+    ("lookahead", "16"),
+    ("rdma-completion-vector", "-1"),
+    ("rdma-rx-size", "1048576"),
+    ("extended-redis-compatibility", "no"),
+];
+
 /// The advice for a value that an option of kind `Fixed` does not take; `{}` in it stands for that value.
 const INSTEAD: &[(Opt, &str)] = &[
-    (Opt::Activedefrag, "write 'activedefrag no'; MEMORY PURGE gives free memory back to the system"),
+    (Opt::Activedefrag, "memory is not defragmented; MEMORY PURGE gives free memory back to the system"),
     (Opt::SocketMarkId, "write 'socket-mark-id 0', and have the firewall mark by the server's user or control group"),
     (Opt::SyslogEnabled, "write 'syslog-enabled no', and start the server by systemd or with '| logger -t sleeve'"),
     (
@@ -186,12 +232,13 @@ pub fn reason(name: &[u8]) -> Option<&'static str> {
     ABSENT.iter().find(|(absent, _)| absent.as_bytes().eq_ignore_ascii_case(name)).map(|(_, why)| *why)
 }
 
-/// Returns whether a line with these words asks only for things that are true without it: then no warning is needed.
-pub fn is_true_anyway(words: &[Vec<u8>]) -> bool {
+/// Returns whether a line with these words needs no warning: its value is true without it, or is the default of Redis or Valkey.
+pub fn needs_no_warning(words: &[Vec<u8>]) -> bool {
     match words {
         [_, value] if value.is_empty() => true,
         [name, value] => TRUE_ANYWAY
             .iter()
+            .chain(DEFAULTS)
             .any(|(own, so)| own.as_bytes().eq_ignore_ascii_case(name) && so.as_bytes().eq_ignore_ascii_case(value)),
         _ => false,
     }
@@ -221,8 +268,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_true_anyway_is_named_among_what_is_passed_over() {
-        for (name, _) in TRUE_ANYWAY {
+    fn values_that_need_no_warning_are_of_options_without_effect() {
+        for (name, _) in TRUE_ANYWAY.iter().chain(DEFAULTS) {
             assert!(reason(name.as_bytes()).is_some(), "{name}");
         }
     }
