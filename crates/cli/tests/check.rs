@@ -122,7 +122,7 @@ fn a_snapshot_that_cannot_be_written_is_a_warning() {
 
 #[test]
 fn an_aof_that_is_not_loaded_is_named() {
-    let folder = Folder(std::env::temp_dir().join(format!("sleeve-check-{}-ignored", std::process::id())));
+    let folder = Folder(std::env::temp_dir().join(format!("sleeve-check-{}-with-aof", std::process::id())));
     std::fs::create_dir_all(folder.0.join("appendonlydir")).expect("a folder of our own");
     let manifest = "file appendonly.aof.1.incr.aof seq 1 type i\n";
     std::fs::write(folder.0.join("appendonlydir/appendonly.aof.manifest"), manifest).expect("written");

@@ -77,9 +77,9 @@ pub fn check(binary: &Path) -> Result<Count, String> {
 /// The servers that the image has to be compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Peers {
-    /// All: one that is missing is a fault.
+    /// All peers: one that is missing is a fault.
     All,
-    /// Those on this machine: forms that need another one are skipped.
+    /// Peers of this machine: forms that need another one are skipped.
     Present,
 }
 

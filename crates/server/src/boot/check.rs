@@ -2,8 +2,8 @@
 //!
 //! The configuration is read as at a start, with users and certificates. It opens nothing that could disturb a running
 //! server: it listens nowhere, and opens none of the server's files. So it can be run next to the server that uses this
-//! configuration, which may be the one that has its ports: an address in use is a warning. What the process may write is judged
-//! for the user who runs the check.
+//! configuration, which may be the one that has its ports: an address in use is a warning. Permissions are those of the user of
+//! the check.
 
 use std::io;
 use std::path::Path;
