@@ -5,6 +5,9 @@ use std::time::{Duration, Instant};
 
 use crate::workload::{Done, Measured, Watch, Workload};
 
+/// The divisor of the number of calls: a thread that sleeps and wakes for each call takes many times as long as a task.
+const DIVISOR: u64 = 4;
+
 /// Runs a workload of callers, each of which is a thread. `open` returns a thread's own call, and is not measured.
 ///
 /// # Errors
@@ -16,14 +19,14 @@ pub fn measure<C: FnMut() -> Done + Send>(
     let Workload::Callers(threads) = workload else { return Err("threads only run callers".to_owned()) };
     let mut calls = (0..threads).map(|_| open()).collect::<Result<Vec<C>, String>>()?;
     calls.iter_mut().try_for_each(|call| call())?;
-    let (watch, total) = (Watch::start(), workload.calls());
+    let each = workload.calls() / threads / DIVISOR;
+    let watch = Watch::start();
     let latencies = thread::scope(|scope| {
-        let started: Vec<_> =
-            calls.into_iter().map(|call| scope.spawn(move || repeat(call, total / threads))).collect();
+        let started: Vec<_> = calls.into_iter().map(|call| scope.spawn(move || repeat(call, each))).collect();
         let ended = started.into_iter().map(|thread| thread.join().map_err(|_| "a caller panicked".to_owned())?);
         ended.collect::<Result<Vec<_>, String>>()
     })?;
-    Ok(watch.stop(total, latencies.concat()))
+    Ok(watch.stop(each * threads, latencies.concat()))
 }
 
 /// Makes a call so many times; returns the duration of each.

@@ -23,7 +23,7 @@ const RUNS_AT_FULL_SPEED: u32 = 3;
 /// # Errors
 /// When a server or the generator fails.
 pub fn get(builds: &Builds, effort: Effort) -> Result<Vec<Line>, String> {
-    let [cpu, mut kernel, reached] = measure(builds, effort, Load { requests: 3_000_000, ..random_keys("get") })?;
+    let [cpu, mut kernel, reached] = measure(builds, effort, Load { requests: 2_000_000, ..random_keys("get") })?;
     kernel.ratio = Some(("sleeve", &["valkey"]));
     kernel.bar = Some(Bar::Ratio(1.0));
     Ok(vec![cpu, kernel, reached])
@@ -34,7 +34,7 @@ pub fn get(builds: &Builds, effort: Effort) -> Result<Vec<Line>, String> {
 /// # Errors
 /// When a server or the generator fails.
 pub fn incr(builds: &Builds, effort: Effort) -> Result<Vec<Line>, String> {
-    measure(builds, effort, Load { requests: 3_000_000, ..random_keys("incr") }).map(Vec::from)
+    measure(builds, effort, Load { requests: 2_000_000, ..random_keys("incr") }).map(Vec::from)
 }
 
 /// Measures LPOPs at depth 16: CPU time beside the best peer.
