@@ -7,7 +7,10 @@
 
 use std::time::Duration;
 
+use sleeve_wire::frame::{Frame, decode};
+
 use super::Request;
+use super::name::Name;
 
 /// The time for which a command may hold up its connection on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,12 +43,35 @@ pub(crate) fn of(request: &Request) -> Option<BlockTimeout> {
     Some(BlockTimeout::of(words.get(position), timeout.unit.duration()))
 }
 
+/// Returns the bytes of a request that has waited for `waited` on one server, and is sent to another: it may wait there for the
+/// rest of its time. Returns none if the request waits without a limit, or not at all.
+pub(crate) fn shortened(bytes: &[u8], name: Name, waited: Duration) -> Option<Vec<u8>> {
+    let timeout = name.row()?.timeout?;
+    let Ok((Frame::Array(items), _)) = decode(bytes) else { return None };
+    let word = |item| if let Ok(Frame::Bulk(word)) = item { Some(word) } else { None };
+    let mut words = items.map(word).collect::<Option<Vec<&[u8]>>>()?;
+    let position = timeout.position(words.len(), |index| words.get(index).copied().unwrap_or_default())?;
+    let before = words.get_mut(position)?;
+    let unit = timeout.unit.duration();
+    let BlockTimeout::For(whole) = BlockTimeout::of(Some(&*before), unit) else { return None };
+    // Zero would mean no limit. Old servers take whole numbers only, so a whole number stays one.
+    let left = whole.saturating_sub(waited).max(Duration::from_millis(1)).min(whole);
+    let rest = match before.contains(&b'.') {
+        true => format!("{:.3}", left.as_secs_f64() / unit.as_secs_f64()),
+        false => left.as_nanos().div_ceil(unit.as_nanos()).to_string(),
+    };
+    if whole.is_zero() {
+        return None;
+    }
+    *before = rest.as_bytes();
+    Request::bytes_of(|request| words.iter().for_each(|word| _ = request.bytes(word))).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use sleeve_wire::commands::all;
 
     use super::*;
-    use crate::resp::request::name::Name;
 
     fn timeout(line: &str) -> Option<BlockTimeout> {
         let words: Vec<&str> = line.split(' ').collect();
@@ -65,6 +91,30 @@ mod tests {
         assert_eq!(timeout("BZMPOP 4 2 a b MIN COUNT 10"), seconds(4));
         assert_eq!(timeout("XREAD COUNT 2 BLOCK 5000 STREAMS a $"), seconds(5));
         assert_eq!(timeout("XREADGROUP GROUP block BLOCK BLOCK 0 STREAMS a >"), Some(BlockTimeout::Endless));
+    }
+
+    #[test]
+    fn a_request_waits_for_the_rest_of_its_time_elsewhere() {
+        let shorter = |line: &str, waited_ms| {
+            let words: Vec<&str> = line.split(' ').collect();
+            let bytes = Request::bytes_of(|request| words.iter().for_each(|word| _ = request.word(word))).ok()?;
+            let bytes = shortened(&bytes, Name::of(&words), Duration::from_millis(waited_ms))?;
+            let Ok((Frame::Array(items), _)) = decode(&bytes) else { panic!("no request") };
+            let words = items.map(|item| match item {
+                Ok(Frame::Bulk(word)) => String::from_utf8_lossy(word).into_owned(),
+                other => panic!("no word: {other:?}"),
+            });
+            Some(words.collect::<Vec<_>>().join(" "))
+        };
+        assert_eq!(shorter("BLPOP a b 0.250", 100).as_deref(), Some("BLPOP a b 0.150"));
+        assert_eq!(shorter("BLPOP a 5", 2_300).as_deref(), Some("BLPOP a 3"));
+        assert_eq!(shorter("BLPOP a 5", 9_000).as_deref(), Some("BLPOP a 1"));
+        assert_eq!(shorter("BLPOP a 0.2", 9_000).as_deref(), Some("BLPOP a 0.001"));
+        assert_eq!(
+            shorter("XREAD COUNT 2 BLOCK 500 STREAMS a $", 120).as_deref(),
+            Some("XREAD COUNT 2 BLOCK 380 STREAMS a $")
+        );
+        assert_eq!([shorter("BLPOP a 0", 10), shorter("LPOP a", 10), shorter("BLPOP a -1", 10)], [None, None, None]);
     }
 
     #[test]

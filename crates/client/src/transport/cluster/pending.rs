@@ -45,6 +45,11 @@ impl PendingRequests {
         self.bytes = self.bytes.saturating_sub(bytes);
     }
 
+    /// Notes that a request that waits has another number of bytes.
+    pub(super) fn resize(&mut self, before: usize, after: usize) {
+        self.bytes = self.bytes.saturating_sub(before) + after;
+    }
+
     /// Returns whether no request waits.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting == 0

@@ -28,7 +28,8 @@ use crate::pipe::timeout::Phase;
 use crate::reactor;
 use crate::reactor::TaskWaker;
 use crate::reactor::task_context::TaskContext;
-use crate::sys::{chance, clock_ms, now};
+use crate::resp::request::blocking_commands;
+use crate::sys::{chance, now};
 use crate::transport::health_checks::HealthChecks;
 use crate::transport::internal_requests::InternalRequests;
 use crate::transport::node::{Address, Node};
@@ -221,7 +222,7 @@ impl ClusterTask<'_> {
         routed.ask(false);
         match routed.dedicated {
             Some(_) if routed.has_deadline => time_left::own(&mut routed, self.cluster.limit_ms()),
-            Some(_) if why.kind() == ErrorKind::Server => self.make_up(&mut routed, now),
+            Some(_) if why.kind() == ErrorKind::Server => self.shorten(&mut routed, now),
             Some(_) => {}
             None => time_left::own(&mut routed, self.cluster.limit_ms()),
         }
@@ -269,14 +270,15 @@ impl ClusterTask<'_> {
         self.retries.push(Retry { routed, at: now, why });
     }
 
-    /// Extends the deadline of a blocking command that has come back from a node. The time that it was blocked there does not
-    /// count, and as much again is deducted from the time that it had waited for a server before.
-    fn make_up(&self, routed: &mut Routed, now: Instant) {
+    /// Lets a blocking command that has come back from a node wait at the next one for the rest of its time, so that its call
+    /// ends in time.
+    fn shorten(&self, routed: &mut Routed, now: Instant) {
         let dedicated = routed.dedicated.and_then(|number| self.cluster.dedicated.lock().numbered(number));
         let stay = dedicated.map_or(Duration::ZERO, |dedicated| dedicated.stay(now));
-        let passed_ms = clock_ms().wrapping_sub(routed.at_ms);
-        let given_ms = u32::try_from(stay.as_millis()).map_or(u32::MAX, |stay_ms| stay_ms.saturating_mul(2));
-        routed.at_ms = routed.at_ms.wrapping_add(passed_ms.min(given_ms));
+        if let Some(bytes) = blocking_commands::shortened(&routed.bytes, routed.name, stay) {
+            self.cluster.pending.lock().resize(routed.bytes.len(), bytes.len());
+            routed.bytes = bytes.into();
+        }
     }
 
     /// Notes a new owner of a slot: requests for it go there from now on, behind those that are in flight to the last owner.
