@@ -1,9 +1,9 @@
 //! `sleeve bench sweep`: servers over numbers of clients and lengths of pipelines.
 //!
 //! From top to bottom: `options` → here (which points in which order) → `contender` (the servers), `memory`, `calls`,
-//! `reads`, `system_calls`. The measurements go into `samples` and `record`, and from there into CSV, JSON and `page`, which draws
-//! with `plot`. The load itself is the generator's. At each point the servers take turns, round by round and in `turns` of
-//! changing order. So the other work of the machine, and the work that a server does after its turn, meets all of them.
+//! `reads`, `system_calls`. The measurements go into `samples` and `record`, and from there into CSV, JSON and `page`, which
+//! draws with `plot`. The load itself is the generator's. At each point the servers take turns, round by round and in `turns`
+//! of changing order. So the other work of the machine, and the work that a server does after its turn, meets all of them.
 //! System calls are counted in a turn of their own, because counting makes them dearer.
 
 mod calls;
