@@ -252,6 +252,13 @@ const SOAKS: &[Soak] = &[
         env: &[],
     },
     Soak {
+        name: "client-runtime",
+        shows: "of so many calls of tasks that are let go while their runtime reads, none gets the answer of another",
+        test: &["--package", "sleeve", "--test", "outside", "runtime::tasks_that_are_cancelled"],
+        size: Size::Count(1_000_000),
+        env: &[],
+    },
+    Soak {
         name: "client",
         shows: "so many lives of callers, connections and servers that fail: each reply is its call's, no cached one is too old",
         test: &["--package", "sleeve", "--lib", "simulation::each_reply"],
