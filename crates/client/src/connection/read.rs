@@ -378,13 +378,16 @@ pub(super) fn is_for_one(shared: &Shared) -> bool {
     may_be_several && shared.pipe.queue.gathered() == 0 && !shared.pipe.is_awaited()
 }
 
-/// The largest number of turns in a row in which the runtime reads; the connection's task goes on with the rest.
-const RUNTIME_TURNS_MAX: usize = 4;
+/// The largest number of turns in a row in which the runtime reads, and of those that leave bytes, because a reply is large.
+/// The connection's task goes on with the rest, so that the tasks of the runtime have their turns.
+const RUNTIME_TURNS_MAX: usize = 64;
+const RUNTIME_LARGE_MAX: usize = 4;
 
 impl Reads for Link {
     /// Reads the arrived bytes in the runtime, and asks for the report of later ones.
     fn arrived(&self) {
         let Some(held) = self.runtime_reader.held().filter(|_| self.process.is_this()) else { return };
+        let mut large = 0;
         for _ in 0..RUNTIME_TURNS_MAX {
             match held.poll_readable() {
                 Poll::Pending => return,
@@ -398,8 +401,13 @@ impl Reads for Link {
                 self.finish(&mut done);
                 matches!(outcome, Ok(Rest::None))
             });
-            if let Err(cause) = outcome {
-                return report(self, cause);
+            match outcome {
+                Ok(Rest::None) => {}
+                Ok(Rest::Maybe) => large += 1,
+                Err(cause) => return report(self, cause),
+            }
+            if large == RUNTIME_LARGE_MAX {
+                break;
             }
             // Requests that were gathered during the flight may have no task that comes back to write them.
             let shared = self.shared.lock();

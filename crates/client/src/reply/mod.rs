@@ -279,12 +279,14 @@ fn forget_apart(handle: Handle, guard: Box<dyn Guard>) {
 #[inline]
 pub(crate) fn poll(handle: &mut Handle, turn: &mut Turn, context: &mut Context<'_>, is_task: bool) -> Poll<()> {
     if handle.is_done() {
+        turn.keep();
         return Poll::Ready(());
     }
     let driver = handle.driver();
     if let Some(driver) = driver.as_ref().filter(|_| is_task) {
         driver.read();
         if handle.is_done() {
+            turn.keep();
             return Poll::Ready(());
         }
     }

@@ -34,10 +34,17 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
-    fn drop(&mut self) {
+impl Turn {
+    /// Keeps the promise of a task that will not poll again: writes for the others.
+    pub(super) fn keep(&mut self) {
         if let Some(driver) = self.promised_to.take() {
             _ = driver.flush(Waiter::Task);
         }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.keep();
     }
 }
