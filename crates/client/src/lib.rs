@@ -6,8 +6,9 @@
 //! ```
 //!
 //! A [`Client`] is one cheap handle over one multiplexed connection. Clone it, and use it from any thread and in any async
-//! runtime at the same time; it needs no runtime, because all connections of a process share a thread of their own. A call
-//! sends at once and returns a [`Reply`], which is awaited, waited for, given a callback, forgotten or dropped. So everything
+//! runtime at the same time; it needs no runtime, because all connections of a process share a thread of their own (with the
+//! feature `tokio` the runtime of the waiting tasks does that thread's reading). A call sends at once and returns a
+//! [`Reply`], which is awaited, waited for, given a callback, forgotten or dropped. So everything
 //! is pipelined, without any request for it:
 //!
 //! ```
@@ -97,6 +98,9 @@
 //! - `tls` (on by default): `rediss://` and `valkeys://`, with rustls.
 //! - `embedded`: `embedded://` and `Client::embedded()`, the engine inside the process; on Linux.
 //! - `serde`: `Json` and `MsgPack`, for all types that serde writes and reads.
+//! - `tokio`: tasks of a tokio runtime with I/O enabled read their replies in the runtime's own event loop, so that an awaited
+//!   call wakes no other thread. A runtime without I/O leaves the reading to the thread of the connections; tokio then prints
+//!   its message on disabled I/O once, and a program that aborts on panics ends with it.
 //! - `tracing`: connections, slow replies ([`Config::slow_after`]) and calls that fail are events of the crate `tracing`,
 //!   with target `sleeve`; a call that fails belongs to its caller's span.
 //!
