@@ -1,61 +1,46 @@
 //! The kept bytes of the journal, as a sequence of chunks.
 //!
-//! Only the last chunk grows. If a reader wants to read it, it is sealed, and from then on any number of readers may share
-//! it: nothing is copied for a reader. A chunk is released when all readers have read it; a reader that still holds a
-//! reference keeps its bytes alive. If the AOF is written after each command, small chunks are sealed, and most of them are
-//! released at once. Chunks that another reader still needs are joined once no reader holds them, so that bytes that are kept
-//! for long take little more memory than their own size. The journal's lock guards the chunks.
+//! Only the last chunk grows. Any number of readers share the filled parts of chunks: nothing is copied for a reader. A chunk
+//! is released when all readers have read it; a reader that still holds a reference keeps its bytes alive.
+//!
+//! Under `appendfsync everysec` the bytes of a second are released together, and the next second needs as much memory. The
+//! allocator would return it to the system and get it back page by page, so as many chunks as were released last are kept
+//! for that ([`Chunks::free_before`]), until the readers have read everything.
 //!
 //! Some bytes are for replicas alone. They stand among the others, and their ranges are kept separately: a reader for an AOF
-//! gets the other bytes, a reader for a replica all bytes.
+//! gets the other bytes, a reader for a replica all bytes. The journal's lock guards the chunks.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The size at which a chunk is sealed, in bytes.
-const CHUNK_BYTES: usize = 64 << 10;
-/// The least capacity of a new chunk.
-const CHUNK_BYTES_MIN: usize = 512;
-/// The size up to which a chunk is joined to the one before it when it is sealed.
-const JOINED_BYTES_MAX: usize = CHUNK_BYTES / 4;
+use super::chunk::Chunk;
 
-/// Bytes that do not change as long as a reader holds them.
-#[derive(Debug)]
-pub struct Chunk {
-    /// The offset of the first byte.
-    start: u64,
-    bytes: Vec<u8>,
-}
+/// The size of a chunk while much is kept, in bytes.
+const CHUNK_BYTES: usize = 64 << 10;
+/// The least size of a chunk, in bytes. Each chunk is twice as large as the one before it.
+const CHUNK_BYTES_MIN: usize = 512;
+/// The most chunks that are kept to be filled again.
+const SPARES_MAX: usize = 1_024;
 
 /// Some bytes of a chunk.
 pub type Part = (Arc<Chunk>, Range<usize>);
 
-impl Chunk {
-    fn end(&self) -> u64 {
-        self.start + self.bytes.len() as u64
-    }
-
-    /// Returns a part of the bytes.
-    pub fn part(&self, range: &Range<usize>) -> &[u8] {
-        self.bytes.get(range.clone()).unwrap_or_default()
-    }
-}
-
 /// The chunks from the oldest unread byte to the newest.
 #[derive(Debug, Default)]
 pub struct Chunks {
-    sealed: VecDeque<Arc<Chunk>>,
-    /// The bytes of the chunk that grows.
-    last: Vec<u8>,
+    /// The chunks with bytes; the last one grows.
+    filled: VecDeque<Arc<Chunk>>,
+    /// Chunks of [`CHUNK_BYTES`] to be filled again, which no reader holds.
+    spares: Vec<Chunk>,
     /// The offset one past the newest byte.
     end: u64,
     /// The ranges of bytes that are for replicas alone, in order, none touching the next.
     for_replicas: VecDeque<Range<u64>>,
-    /// The memory of the sealed chunks, in bytes.
-    sealed_bytes: usize,
-    /// The size of the last sealed chunk, which is the expected size of the next one.
-    usual_bytes: usize,
+    /// The memory of the chunks with bytes.
+    filled_bytes: usize,
+    /// The expected size of the bytes that are kept together: as many as were released when all was read.
+    first_bytes: usize,
 }
 
 impl Chunks {
@@ -66,26 +51,49 @@ impl Chunks {
 
     /// Returns the memory of all chunks, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.sealed_bytes + self.last.capacity()
+        self.filled_bytes + self.spares.len() * CHUNK_BYTES
     }
 
     /// Continues at an offset. No bytes are kept.
     pub fn set_end(&mut self, end: u64) {
-        debug_assert!(self.sealed.is_empty() && self.last.is_empty(), "nobody reads");
+        debug_assert!(self.filled.is_empty(), "nobody reads");
         self.end = end;
     }
 
     /// Adds bytes to the end.
     pub fn push(&mut self, bytes: &[u8]) {
-        if self.last.len() + bytes.len() > CHUNK_BYTES {
-            self.seal();
+        let room = self.filled.back().map_or(0, |last| last.room());
+        let (now, rest) = bytes.split_at(room.min(bytes.len()));
+        self.fill_last(now);
+        if !rest.is_empty() {
+            self.begin_chunk(rest.len());
+            self.fill_last(rest);
         }
-        if self.last.capacity() == 0 {
-            let usual_bytes = self.usual_bytes.next_power_of_two().clamp(CHUNK_BYTES_MIN, CHUNK_BYTES);
-            self.last.reserve_exact(usual_bytes.max(bytes.len()));
+    }
+
+    /// Fills the last chunk with bytes that have room there.
+    fn fill_last(&mut self, bytes: &[u8]) {
+        if let Some(last) = self.filled.back() {
+            // SAFETY: only this function fills chunks, and only those of `self`, which it has borrowed alone. A chunk that
+            // is taken out of `filled` is not filled again before it is a spare, which no other thread shares.
+            unsafe { last.fill(bytes) };
+            self.end += bytes.len() as u64;
         }
-        self.last.extend_from_slice(bytes);
-        self.end += bytes.len() as u64;
+    }
+
+    /// Adds an empty chunk with room for so many bytes.
+    fn begin_chunk(&mut self, bytes_min: usize) {
+        let usual = self.filled.back().map_or(self.first_bytes, |last| 2 * last.capacity());
+        let capacity = usual.clamp(CHUNK_BYTES_MIN, CHUNK_BYTES).max(bytes_min);
+        let spare = if capacity == CHUNK_BYTES { self.spares.pop() } else { None };
+        let mut chunk = spare.unwrap_or_else(|| Chunk::new(self.end, Vec::with_capacity(capacity)));
+        chunk.reset(self.end);
+        self.add_chunk(Arc::new(chunk));
+    }
+
+    fn add_chunk(&mut self, chunk: Arc<Chunk>) {
+        self.filled_bytes += chunk.capacity();
+        self.filled.push_back(chunk);
     }
 
     /// Adds bytes to the end, and empties `bytes`. If they are many, the buffer itself is taken over.
@@ -94,10 +102,11 @@ impl Chunks {
             self.push(bytes);
             bytes.clear();
         } else {
-            self.seal();
-            self.end += bytes.len() as u64;
-            self.last = std::mem::take(bytes);
-            self.seal();
+            let mut taken = std::mem::take(bytes);
+            taken.shrink_to_fit();
+            let len = taken.len() as u64;
+            self.add_chunk(Arc::new(Chunk::new(self.end, taken)));
+            self.end += len;
         }
     }
 
@@ -109,53 +118,14 @@ impl Chunks {
         }
     }
 
-    /// Seals the growing chunk: its bytes change no more.
-    fn seal(&mut self) {
-        if self.last.is_empty() {
-            return;
-        }
-        self.usual_bytes = self.last.len();
-        if self.join() {
-            return;
-        }
-        let mut bytes = std::mem::take(&mut self.last);
-        if bytes.capacity() > bytes.len() + (bytes.len() / 4).max(CHUNK_BYTES_MIN) {
-            bytes.shrink_to_fit();
-        }
-        self.sealed_bytes += bytes.capacity();
-        self.sealed.push_back(Arc::new(Chunk { start: self.end - bytes.len() as u64, bytes }));
-    }
-
-    /// Moves the bytes of the growing chunk to the chunk before it, if they are few and no reader holds that chunk. Returns
-    /// whether it did.
-    fn join(&mut self) -> bool {
-        let Some(before) = self.sealed.back_mut().and_then(Arc::get_mut) else { return false };
-        let bytes = &mut before.bytes;
-        let len = bytes.len() + self.last.len();
-        if self.last.len() > JOINED_BYTES_MAX || len > CHUNK_BYTES {
-            return false;
-        }
-        self.sealed_bytes -= bytes.capacity();
-        if len > bytes.capacity() {
-            let room = (2 * bytes.capacity()).clamp(len.max(CHUNK_BYTES_MIN), CHUNK_BYTES);
-            bytes.reserve_exact(room - bytes.len());
-        }
-        bytes.append(&mut self.last);
-        self.sealed_bytes += bytes.capacity();
-        true
-    }
-
     /// Returns the bytes for an AOF from an offset on: up to `bytes_max` bytes in at most `chunks_max` chunks, and at least
     /// one byte if there is one. Also returns the offset behind them.
-    pub fn from(&mut self, offset: u64, bytes_max: usize, chunks_max: usize) -> (Vec<Part>, u64) {
-        if self.sealed.back().is_none_or(|chunk| offset.saturating_add(bytes_max as u64) > chunk.end()) {
-            self.seal();
-        }
-        let first = self.sealed.partition_point(|chunk| chunk.end() <= offset);
+    pub fn from(&self, offset: u64, bytes_max: usize, chunks_max: usize) -> (Vec<Part>, u64) {
+        let first = self.filled.partition_point(|chunk| chunk.end() <= offset);
         let (mut parts, mut at, mut left) = (Vec::new(), offset, bytes_max.max(1));
-        for chunk in self.sealed.range(first..).take(chunks_max) {
-            let start = (at - chunk.start) as usize;
-            let len = left.min(chunk.bytes.len() - start);
+        for chunk in self.filled.range(first..).take(chunks_max) {
+            let start = (at - chunk.start()) as usize;
+            let len = left.min(chunk.len() - start);
             self.add_part(&mut parts, chunk, start..start + len);
             (at, left) = (at + len as u64, left - len);
             if left == 0 {
@@ -167,14 +137,14 @@ impl Chunks {
 
     /// Adds a part of a chunk without the bytes that are for replicas alone. If it has such bytes, the others are copied.
     fn add_part(&self, parts: &mut Vec<Part>, chunk: &Arc<Chunk>, range: Range<usize>) {
-        let (start, end) = (chunk.start + range.start as u64, chunk.start + range.end as u64);
+        let (start, end) = (chunk.start() + range.start as u64, chunk.start() + range.end as u64);
         let first = self.for_replicas.partition_point(|marked| marked.end <= start);
         if self.for_replicas.get(first).is_none_or(|marked| marked.start >= end) {
             return parts.push((Arc::clone(chunk), range));
         }
         let (mut bytes, mut at) = (Vec::new(), start);
         let mut keep = |from: u64, to: u64| {
-            let (from, to) = ((from - chunk.start) as usize, (to - chunk.start) as usize);
+            let (from, to) = ((from - chunk.start()) as usize, (to - chunk.start()) as usize);
             bytes.extend_from_slice(chunk.part(&(from..to)));
         };
         for marked in self.for_replicas.range(first..).take_while(|marked| marked.start < end) {
@@ -184,18 +154,16 @@ impl Chunks {
         keep(at, end);
         if !bytes.is_empty() {
             let range = 0..bytes.len();
-            parts.push((Arc::new(Chunk { start, bytes }), range));
+            parts.push((Arc::new(Chunk::new(start, bytes)), range));
         }
     }
 
-    /// Appends up to `bytes_max` bytes from an offset on, including those for replicas alone. Nothing is sealed.
+    /// Appends up to `bytes_max` bytes from an offset on, including those for replicas alone.
     pub fn copy(&self, offset: u64, bytes_max: usize, into: &mut Vec<u8>) {
-        let first = self.sealed.partition_point(|chunk| chunk.end() <= offset);
+        let first = self.filled.partition_point(|chunk| chunk.end() <= offset);
         let (mut at, mut left) = (offset, bytes_max);
-        let last_start = self.end - self.last.len() as u64;
-        let sealed = self.sealed.range(first..).map(|chunk| (chunk.start, chunk.bytes.as_slice()));
-        for (start, bytes) in sealed.chain([(last_start, self.last.as_slice())]) {
-            let bytes = bytes.get((at - start) as usize..).unwrap_or_default();
+        for chunk in self.filled.range(first..) {
+            let bytes = chunk.filled().get((at - chunk.start()) as usize..).unwrap_or_default();
             let bytes = &bytes[..left.min(bytes.len())];
             into.extend_from_slice(bytes);
             (at, left) = (at + bytes.len() as u64, left - bytes.len());
@@ -207,13 +175,34 @@ impl Chunks {
 
     /// Releases the chunks before an offset; `freed` receives those that the caller has to free, which takes time.
     pub fn free_before(&mut self, offset: u64, freed: &mut Vec<Arc<Chunk>>) {
-        while let Some(chunk) = self.sealed.pop_front_if(|chunk| chunk.end() <= offset) {
-            self.sealed_bytes -= chunk.bytes.capacity();
+        let (before, is_all) = (freed.len(), offset == self.end);
+        if is_all && let Some(first) = self.filled.front() {
+            self.first_bytes = ((offset - first.start()) as usize).min(CHUNK_BYTES).next_power_of_two();
+        }
+        while let Some(chunk) = self.filled.pop_front_if(|chunk| chunk.end() <= offset) {
+            self.filled_bytes -= chunk.capacity();
             freed.push(chunk);
         }
         while self.for_replicas.pop_front_if(|marked| marked.end <= offset).is_some() {}
-        if self.sealed.is_empty() && offset == self.end {
-            self.last = Vec::new();
+        if is_all {
+            freed.extend(self.spares.drain(..).map(Arc::new));
+        } else if freed.len() > before {
+            self.keep_spares(freed, before);
+        }
+    }
+
+    /// Keeps the chunks in `freed` from an index on that can be filled again, and no more spares than these.
+    fn keep_spares(&mut self, freed: &mut Vec<Arc<Chunk>>, from: usize) {
+        let max = (freed.len() - from).min(SPARES_MAX);
+        let surplus = self.spares.len().saturating_sub(max);
+        let released = freed.split_off(from);
+        freed.extend(self.spares.drain(..surplus).map(Arc::new));
+        for chunk in released {
+            let is_wanted = self.spares.len() < max && chunk.capacity() == CHUNK_BYTES;
+            match if is_wanted { Arc::try_unwrap(chunk) } else { Err(chunk) } {
+                Ok(chunk) => self.spares.push(chunk),
+                Err(chunk) => freed.push(chunk),
+            }
         }
     }
 }
@@ -261,6 +250,24 @@ mod tests {
         assert_eq!(bytes(&mut chunks, 1_000 + 100_000, usize::MAX), &all[100_000..]);
         chunks.free_before(chunks.end(), &mut freed);
         assert_eq!(chunks.memory_bytes(), 0);
+    }
+
+    #[test]
+    fn what_was_released_is_filled_again_and_goes_when_all_is_read() {
+        let (mut chunks, mut freed) = (Chunks::default(), Vec::new());
+        let fill = |chunks: &mut Chunks, count: usize| (0..count).for_each(|_| chunks.push(&[b'x'; CHUNK_BYTES / 4]));
+        fill(&mut chunks, 400);
+        let held = chunks.from(200 * CHUNK_BYTES as u64 / 4, 1, 1).0;
+        chunks.free_before(chunks.end() - 1, &mut freed);
+        assert!((95..=99).contains(&chunks.spares.len()), "{} spares", chunks.spares.len());
+        assert_eq!(held[0].0.part(&held[0].1), b"x", "a chunk that a reader holds is not filled again");
+        fill(&mut chunks, 40);
+        assert!((85..=90).contains(&chunks.spares.len()), "{} spares", chunks.spares.len());
+        chunks.free_before(chunks.end() - 1, &mut freed);
+        assert!(chunks.spares.len() <= 12, "no more than were released last: {}", chunks.spares.len());
+        assert_eq!(bytes(&mut chunks, 440 * CHUNK_BYTES as u64 / 4 - 1, 10), b"x");
+        chunks.free_before(chunks.end(), &mut freed);
+        assert_eq!((chunks.spares.len(), chunks.memory_bytes()), (0, 0));
     }
 
     #[test]

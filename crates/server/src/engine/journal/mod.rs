@@ -15,6 +15,7 @@
 //! replica with a cut connection can continue, and each replica reads at its own position. No writer waits for a replica.
 
 mod batch;
+mod chunk;
 mod chunks;
 mod memory;
 mod offsets;
@@ -31,7 +32,8 @@ use parking_lot::Mutex;
 use crate::host::planted::{self, Fault};
 use crate::host::waiting::Condvar;
 use crate::messaging::mail::{Letter, Mailbox};
-use chunks::{Chunk, Chunks};
+use chunk::Chunk;
+use chunks::Chunks;
 use retained::{Backlog, ReaderOffset, Retained};
 
 pub use batch::{Batch, write_select};
