@@ -25,6 +25,7 @@
 //! | `persistence/replay` | the journal of a random run, replayed, gives the same data |
 //! | `persistence/restarts` | data after `kill -9`, rewrites and snapshots; files exchanged with other servers |
 //! | `persistence/saving` | SAVE, BGSAVE, BGREWRITEAOF and SHUTDOWN: the files that they leave |
+//! | `persistence/sync_threads` | the threads that write and sync an AOF; no reply leaves before its changes are durable |
 //! | `persistence/totals` | the bytes, writes and fsyncs of the AOF in INFO |
 //! | `replication/acknowledged` | WAIT and WAITAOF without acknowledgements |
 //! | `replication/chains` | chains of three servers of every make |

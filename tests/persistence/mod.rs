@@ -10,6 +10,7 @@ mod removal;
 pub mod replay;
 mod restarts;
 mod saving;
+mod sync_threads;
 mod totals;
 
 use sleeve_tests::{Kind, Server};

@@ -82,6 +82,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
         "another server is waited for, and it has its own time",
     ),
     ("crates/server/src/engine/persistence/aof/writer.rs", "Instant::now", OF_THE_DISK),
+    ("crates/server/src/engine/persistence/aof/syncs.rs", "Instant::now", OF_THE_DISK),
     ("crates/server/src/engine/persistence/snapshot/save.rs", "Instant::now", OF_THE_DISK),
     ("crates/server/src/engine/persistence/shutdown.rs", "monotonic_ms", OF_REPLICAS),
     ("crates/server/src/engine/replication/failover.rs", "monotonic_ms", OF_REPLICAS),

@@ -145,7 +145,7 @@ impl Worker {
         let mut served = self.read_mail(&mut scratch);
         if let Some(worker) = &mut served {
             // Letters that arrived before this have caused no wake-up.
-            worker.is_mail_left = worker.has_letters();
+            worker.is_mail_left = worker.has_letters() | worker.connections.settle(&mut worker.clocks, &mut scratch);
         }
         while let Some(worker) = served {
             self = worker;
@@ -291,6 +291,7 @@ impl Worker {
             replica_feeds::feed_replicas(&mut self.connections, scratch);
             self.is_mail_left = self.has_letters();
         }
+        self.is_mail_left |= self.connections.settle(&mut self.clocks, scratch);
         Some(self)
     }
 

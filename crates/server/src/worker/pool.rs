@@ -54,7 +54,8 @@ pub enum Doors {
 /// The facts about a worker for other threads.
 #[derive(Debug)]
 pub(super) struct Member {
-    number: usize,
+    /// The number of the worker.
+    pub number: usize,
     /// The mailbox of the worker.
     pub mailbox: Arc<Mailbox>,
     /// The number of its clients, including connections that were given to it and not taken over yet.

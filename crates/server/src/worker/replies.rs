@@ -5,12 +5,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread;
 
 use super::connections::{Connections, LARGE_BYTES};
 use super::outbox::Outbox;
+use crate::engine::persistence::aof::OnWorker;
 use crate::execute::scratch::Scratch;
-use crate::host::clock;
-use crate::messaging::mail::Letter;
+use crate::host::clock::{self, Clocks};
 use crate::net::{Sending, Token};
 use crate::request::error::Error;
 use crate::request::output::Output;
@@ -159,7 +160,7 @@ impl Connections {
     }
 
     /// Returns whether these replies have to wait. The time that writing the AOF takes here is counted.
-    fn must_hold(&self, token: Token, output: &Output, scratch: &Scratch) -> bool {
+    fn must_hold(&mut self, token: Token, output: &Output, scratch: &Scratch) -> bool {
         let began = clock::ticks();
         let must_hold = self.gate.must_hold(token, output, &self.engine);
         scratch.counters.log_ticks.add(clock::ticks().saturating_sub(began));
@@ -173,19 +174,44 @@ impl Connections {
     /// Holds replies until the changes that they show are durable.
     #[cold]
     fn hold(&mut self, token: Token, output: Output, scratch: &mut Scratch) {
-        let shown = output.shown;
         scratch.counters.syncing_us.add(self.gate.elapse(scratch.now.monotonic_us));
         scratch.counters.replies_held.add(1);
         self.gate.push(token, output);
         self.note_listener(token);
-        let mailbox = &self.home.mailbox;
-        if self.engine.persistence.tell_when_passed(shown, mailbox) {
-            mailbox.post_unheard(Letter::Durable);
-        }
         self.after_sending(token, self.driver.waiting(token), scratch);
     }
 
-    /// Sends the held replies that may be sent now.
+    /// Makes the changes durable that the held replies of this wake-up show, or asks the AOF thread for that. Returns whether
+    /// the worker must not sleep.
+    #[inline]
+    pub fn settle(&mut self, clocks: &mut Clocks, scratch: &mut Scratch) -> bool {
+        self.gate.is_unsettled && self.settle_held(clocks, scratch)
+    }
+
+    #[cold]
+    fn settle_held(&mut self, clocks: &mut Clocks, scratch: &mut Scratch) -> bool {
+        let (began, engine, since) = (clock::ticks(), Arc::clone(&self.engine), self.gate.gathers_since.take());
+        match engine.persistence.aof.settle_on_worker(&engine, self.home.number, since) {
+            OnWorker::Gathers => {
+                self.gate.gathers_since = since.or_else(|| Some(clocks.read()));
+                // The clients may need this processor.
+                thread::yield_now();
+                return true;
+            }
+            OnWorker::Done => {
+                scratch.now = clocks.read();
+                scratch.counters.log_ticks.add(clock::ticks().saturating_sub(began));
+            }
+            // There may be changes to which no client wants a reply.
+            OnWorker::HandsOver if self.gate.least_shown().is_none() => engine.persistence.aof.ask(),
+            OnWorker::HandsOver => {}
+        }
+        self.gate.is_unsettled = false;
+        self.release_replies(scratch);
+        self.home.mailbox.has_letters.load(Ordering::Relaxed)
+    }
+
+    /// Sends the held replies that may be sent now. For the others, asks the AOF thread and for a letter.
     pub fn release_replies(&mut self, scratch: &mut Scratch) {
         let engine = Arc::clone(&self.engine);
         scratch.counters.syncing_us.add(self.gate.elapse(scratch.now.monotonic_us));

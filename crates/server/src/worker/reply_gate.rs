@@ -13,6 +13,7 @@ use std::sync::Arc;
 use super::journal_followers::{JournalFollowers, Progress};
 use crate::engine::Engine;
 use crate::engine::clients::client_info::ClientInfo;
+use crate::host::clock::Instant;
 use crate::net::{Driver, Token};
 use crate::request::output::Output;
 
@@ -30,6 +31,10 @@ pub(super) struct ReplyGate {
     pub followers: JournalFollowers,
     /// Replies are held, or a connection follows the journal. Otherwise replies that show nothing are sent as they are.
     pub is_used: bool,
+    /// Changes that no other thread was asked to make durable are waited for, since this wake-up.
+    pub is_unsettled: bool,
+    /// The time from which on the worker gathers changes for an fsync, if it does.
+    pub gathers_since: Option<Instant>,
 }
 
 impl ReplyGate {
@@ -67,6 +72,7 @@ impl ReplyGate {
         }
         self.queues[token].push_back(output);
         self.count += 1;
+        self.is_unsettled = true;
     }
 
     /// Puts bytes that answer no request behind the held replies of a connection, if there are any; returns whether it did.
@@ -79,12 +85,10 @@ impl ReplyGate {
     }
 
     /// Returns whether these replies have to wait: they show changes that are not durable, or stand behind replies that do.
-    pub fn must_hold(&self, token: Token, output: &Output, engine: &Engine) -> bool {
+    pub fn must_hold(&mut self, token: Token, output: &Output, engine: &Engine) -> bool {
         // This is called even if no client waits for a reply, because it also writes the changes to the AOF.
         let passes = engine.persistence.passes(engine, output.shown);
-        if !passes && output.is_empty() {
-            engine.persistence.aof.ask();
-        }
+        self.is_unsettled |= !passes;
         self.has(token) || !(passes || output.is_empty())
     }
 

@@ -15,6 +15,7 @@ use sleeve_disk::aof::{AofWriter, Healed, Healing, Health, RewriteLimit};
 
 use super::closing::Closing;
 use super::rotation::Rotation;
+use super::syncs::Syncs;
 use super::totals::Totals;
 use crate::config::{Config, Opt};
 use crate::engine::journal::{Journal, Reader, write_select};
@@ -50,14 +51,12 @@ pub struct Aof {
     open: Mutex<Option<OpenLog>>,
     is_open: AtomicBool,
     shown: Shown,
-    is_syncing: AtomicBool,
     /// The switch to the next increment, of the AOF that was opened last.
     switch: Mutex<Option<Arc<Rotation>>>,
-    /// The lock of the thread that fsyncs; see [`Aof::sync_turn`].
-    sync_turn: Mutex<()>,
+    /// The fsyncs.
+    pub(super) syncs: Syncs,
     /// A thread wanted to write while another was writing.
     is_contended: AtomicBool,
-    delayed_syncs: AtomicU64,
     /// An AOF that begins with a base which is being written, or is to be.
     starting: Mutex<Option<AofWriter>>,
     /// The closing of the AOF that was open before.
@@ -152,7 +151,7 @@ pub struct LogStatus {
     pub is_waiting: bool,
     /// The AOF is being fsynced.
     pub is_syncing: bool,
-    /// The number of times that a write was left to the AOF thread because of a running fsync.
+    /// The number of times that a write was left to the AOF thread because of a long fsync.
     pub delayed_syncs: u64,
 }
 
@@ -183,8 +182,8 @@ impl Aof {
             current_bytes: self.shown.current_bytes.load(Ordering::Relaxed),
             base_bytes: self.shown.base_bytes.load(Ordering::Relaxed),
             is_waiting: self.shown.is_waiting.load(Ordering::Relaxed),
-            is_syncing: self.is_syncing.load(Ordering::Relaxed),
-            delayed_syncs: self.delayed_syncs.load(Ordering::Relaxed),
+            is_syncing: self.syncs.are_running(),
+            delayed_syncs: self.syncs.delayed(),
         }
     }
 
@@ -223,16 +222,22 @@ impl Aof {
         Opened { open: self.open.lock(), shown: &self.shown }
     }
 
-    fn try_lock(&self) -> Option<Opened<'_>> {
+    /// Locks the open AOF, unless another thread uses it for longer than this time.
+    pub(super) fn try_lock_for(&self, time: Duration) -> Option<Opened<'_>> {
+        let open = self.open.try_lock_for(time)?;
+        Some(Opened { open, shown: &self.shown })
+    }
+
+    /// Locks the open AOF, unless another thread uses it.
+    pub(super) fn try_lock(&self) -> Option<Opened<'_>> {
         let open = self.open.try_lock()?;
         Some(Opened { open, shown: &self.shown })
     }
 
-    /// Runs `work` on the open AOF. If another thread uses it, that thread runs the same work after its own; if it is being
-    /// fsynced, nothing is done.
+    /// Runs `work` on the open AOF. If another thread uses it, that thread runs the same work after its own; during a long
+    /// fsync, nothing is done.
     pub fn with_if_idle(&self, mut work: impl FnMut(&mut OpenLog)) {
-        if self.is_syncing.load(Ordering::Relaxed) {
-            self.delayed_syncs.fetch_add(1, Ordering::Relaxed);
+        if !self.syncs.allow_write() {
             return;
         }
         loop {
@@ -250,18 +255,6 @@ impl Aof {
                 return;
             }
         }
-    }
-
-    /// Takes the turn to fsync, which is held from before a job is taken until its result is given back. A system reports
-    /// only once that it could not write bytes, so if two threads synced a file at the same time, only one of them would
-    /// learn of it. The turn is taken before the AOF is locked.
-    pub fn sync_turn(&self) -> MutexGuard<'_, ()> {
-        self.sync_turn.lock()
-    }
-
-    /// Sets whether the AOF is being synced.
-    pub fn set_syncing(&self, is_syncing: bool) {
-        self.is_syncing.store(is_syncing, Ordering::Relaxed);
     }
 
     /// Runs `work` on the open AOF, if there is one.

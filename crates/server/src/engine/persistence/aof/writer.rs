@@ -1,17 +1,19 @@
 //! Writes the journal to the AOF, fsyncs it, and handles a failing disk.
 //!
 //! A worker with a reply that has to be durable writes the journal itself if no other thread is writing it (`write_if_idle`):
-//! most replies may be sent when the call returns, and no thread is woken. Work that may wait for the disk is left to the AOF
-//! threads: fsyncing, healing, and writing during an fsync, which would wait for the fsync on some file systems.
+//! most replies may be sent when the call returns, and no thread is woken. At the end of its wake-up it makes the rest durable
+//! (`settle_on_worker`), unless that may wait long for the disk. That is left to the AOF threads: healing, fsyncs that take
+//! long or serve several workers, and writing during a long fsync, which would wait for the fsync on some file systems.
 
 use std::io;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use parking_lot::MutexGuard;
 use sleeve_disk::aof::AofWriter;
 
-use super::Aof;
 use super::threads;
+use super::{Aof, OnWorker};
 use crate::config::Opt;
 use crate::engine::Engine;
 use crate::engine::persistence::aof::{OpenLog, Policy};
@@ -20,6 +22,9 @@ use crate::engine::replication::resume;
 use crate::host::clock::Instant;
 use crate::host::log;
 use crate::host::waiting;
+
+/// The longest wait of a worker for another thread that writes: longer than a write takes, unless the disk holds it up.
+const WRITER_WAIT_MAX: Duration = Duration::from_millis(1);
 
 impl Aof {
     /// Opens an AOF that has been read: the journal continues at its end, and is written to it from now on. No client is
@@ -69,7 +74,7 @@ impl Aof {
     /// # Errors
     /// Errors of the operating system; the AOF is closed all the same.
     pub fn close(&self, engine: &Engine) -> io::Result<()> {
-        let turn = self.sync_turn();
+        let turn = self.syncs.turn();
         // As long as the AOF lacks its base, a start would not find its contents.
         let lacks_base = self.lacks_base();
         let Some(mut open) = self.take_open_if(|_| true) else { return Ok(()) };
@@ -252,14 +257,59 @@ impl Aof {
         }
     }
 
+    /// Writes the part of the journal that the AOF lacks, for a worker at the end of its wake-up, if it may do that itself; and
+    /// fsyncs it, if the options ask for that before every reply and the worker may do that too ([`Syncs::suits`]). `since` is
+    /// the time from which on the worker gathers changes for the fsync, if it does.
+    ///
+    /// [`Syncs::suits`]: super::syncs::Syncs::suits
+    pub fn settle_on_worker(&self, engine: &Engine, worker: usize, since: Option<Instant>) -> OnWorker {
+        if !self.is_open() || engine.persistence.fails() {
+            return OnWorker::HandsOver;
+        }
+        if Policy::of(&engine.config) != Policy::Always {
+            return self.write_on_worker(engine);
+        }
+        if since.is_none() && !self.syncs.suits(worker) {
+            return OnWorker::HandsOver;
+        }
+        let commit = self.syncs.commit();
+        if commit.wait(engine.journal.pieces(), since.map_or(Duration::ZERO, Instant::elapsed)).is_some() {
+            return OnWorker::Gathers;
+        }
+        let (covered, begun) = (engine.journal.pieces(), Instant::now());
+        let Some(turn) = self.syncs.try_turn() else { return OnWorker::HandsOver };
+        let Some(mut open) = self.try_lock() else { return OnWorker::HandsOver };
+        open.iter_mut().for_each(|open| self.write_open(engine, open));
+        drop(open);
+        if engine.persistence.fails() {
+            // The AOF thread tries again.
+            return OnWorker::HandsOver;
+        }
+        self.sync_in_turn(engine, turn);
+        self.syncs.set_commit(commit.next(covered, engine.journal.pieces(), begun.elapsed()));
+        OnWorker::Done
+    }
+
+    /// Writes the part of the journal that the AOF lacks after the thread that is writing now. If the AOF thread did that,
+    /// it would often be writing when the worker has its next changes, and would be asked again and again.
+    fn write_on_worker(&self, engine: &Engine) -> OnWorker {
+        if !self.syncs.may_write() {
+            return OnWorker::HandsOver;
+        }
+        let Some(mut open) = self.try_lock_for(WRITER_WAIT_MAX) else { return OnWorker::HandsOver };
+        open.iter_mut().for_each(|open| self.write_open(engine, open));
+        OnWorker::Done
+    }
+
     /// Fsyncs the written bytes. No lock is held during the fsync.
     pub(in crate::engine::persistence) fn sync(&self, engine: &Engine) {
-        let turn = self.sync_turn();
+        self.sync_in_turn(engine, self.syncs.turn());
+    }
+
+    fn sync_in_turn(&self, engine: &Engine, turn: MutexGuard<'_, ()>) {
         let opening = self.opening();
         let Some(job) = self.with(|open| open.log.sync_job()).flatten() else { return };
-        self.set_syncing(true);
-        let synced = job.run();
-        self.set_syncing(false);
+        let synced = self.syncs.run(&job);
         // If another AOF has been opened in the meantime, the outcome says nothing about it.
         self.with(|open| match &synced {
             _ if self.opening() != opening => {}
