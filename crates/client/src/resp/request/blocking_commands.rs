@@ -44,8 +44,8 @@ pub(crate) fn of(request: &Request) -> Option<BlockTimeout> {
 }
 
 /// Returns the bytes of a request that has waited for `waited` on one server, and is sent to another: it may wait there for the
-/// rest of its time. Returns none if the request waits without a limit, or not at all.
-pub(crate) fn shortened(bytes: &[u8], name: Name, waited: Duration) -> Option<Vec<u8>> {
+/// rest of its time, which is returned too. Returns none if the request waits without a limit, or not at all.
+pub(crate) fn shortened(bytes: &[u8], name: Name, waited: Duration) -> Option<(Vec<u8>, Duration)> {
     let timeout = name.row()?.timeout?;
     let Ok((Frame::Array(items), _)) = decode(bytes) else { return None };
     let word = |item| if let Ok(Frame::Bulk(word)) = item { Some(word) } else { None };
@@ -54,17 +54,21 @@ pub(crate) fn shortened(bytes: &[u8], name: Name, waited: Duration) -> Option<Ve
     let before = words.get_mut(position)?;
     let unit = timeout.unit.duration();
     let BlockTimeout::For(whole) = BlockTimeout::of(Some(&*before), unit) else { return None };
-    // Zero would mean no limit. Old servers take whole numbers only, so a whole number stays one.
-    let left = whole.saturating_sub(waited).max(Duration::from_millis(1)).min(whole);
-    let rest = match before.contains(&b'.') {
-        true => format!("{:.3}", left.as_secs_f64() / unit.as_secs_f64()),
-        false => left.as_nanos().div_ceil(unit.as_nanos()).to_string(),
-    };
     if whole.is_zero() {
         return None;
     }
+    // Zero would mean no limit. Old servers take whole numbers only, so a whole number stays one.
+    let left_ms = whole.saturating_sub(waited).as_millis().clamp(1, whole.as_millis().max(1));
+    let (rest, rest_ms) = match before.contains(&b'.') {
+        true => (format!("{:.3}", left_ms as f64 / unit.as_millis() as f64), left_ms),
+        false => {
+            let count = left_ms.div_ceil(unit.as_millis());
+            (count.to_string(), count * unit.as_millis())
+        }
+    };
     *before = rest.as_bytes();
-    Request::bytes_of(|request| words.iter().for_each(|word| _ = request.bytes(word))).ok()
+    let request = Request::bytes_of(|request| words.iter().for_each(|word| _ = request.bytes(word))).ok()?;
+    Some((request, Duration::from_millis(u64::try_from(rest_ms).unwrap_or(u64::MAX))))
 }
 
 #[cfg(test)]
@@ -98,7 +102,7 @@ mod tests {
         let shorter = |line: &str, waited_ms| {
             let words: Vec<&str> = line.split(' ').collect();
             let bytes = Request::bytes_of(|request| words.iter().for_each(|word| _ = request.word(word))).ok()?;
-            let bytes = shortened(&bytes, Name::of(&words), Duration::from_millis(waited_ms))?;
+            let (bytes, _) = shortened(&bytes, Name::of(&words), Duration::from_millis(waited_ms))?;
             let Ok((Frame::Array(items), _)) = decode(&bytes) else { panic!("no request") };
             let words = items.map(|item| match item {
                 Ok(Frame::Bulk(word)) => String::from_utf8_lossy(word).into_owned(),

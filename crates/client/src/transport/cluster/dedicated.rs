@@ -29,8 +29,8 @@ impl DedicatedConnections {
         let mut entered = all.lock();
         let number = entered.next;
         entered.next += 1;
-        let place = Mutex::new(Place { link, sent: None, is_left: false });
-        let dedicated = Arc::new(DedicatedConnection { all: Arc::clone(all), number, block_timeout, place });
+        let place = Mutex::new(Place { link, sent: None, is_left: false, block_timeout });
+        let dedicated = Arc::new(DedicatedConnection { all: Arc::clone(all), number, place });
         entered.taken.insert(number, Arc::downgrade(&dedicated));
         dedicated
     }
@@ -50,7 +50,6 @@ impl DedicatedConnections {
 pub(crate) struct DedicatedConnection {
     all: Arc<Mutex<DedicatedConnections>>,
     pub(super) number: u64,
-    block_timeout: BlockTimeout,
     place: Mutex<Place>,
 }
 
@@ -61,6 +60,8 @@ struct Place {
     sent: Option<Instant>,
     /// True if its caller waits no more: the command then gets no further connection.
     is_left: bool,
+    /// The time for which the command may wait there.
+    block_timeout: BlockTimeout,
 }
 
 impl DedicatedConnection {
@@ -77,10 +78,11 @@ impl DedicatedConnection {
         if let Some(link) =
             place.link.as_ref().filter(|link| link.is_open() && link.config.endpoint == node.address.endpoint())
         {
+            link.set_block_timeout(place.block_timeout);
             return Some(Arc::clone(link));
         }
         let fresh = node.separate().ok()?;
-        fresh.set_block_timeout(self.block_timeout);
+        fresh.set_block_timeout(place.block_timeout);
         if let Some(left) = place.link.replace(Arc::clone(&fresh)) {
             // A close without a wait cannot fail.
             let _ = left.close(None);
@@ -91,6 +93,11 @@ impl DedicatedConnection {
     /// Returns the time for which the command has been at its present node.
     pub(super) fn stay(&self, now: Instant) -> Duration {
         self.place.lock().sent.map_or(Duration::ZERO, |sent| now.saturating_duration_since(sent))
+    }
+
+    /// Sets the time for which the command may wait at its next node.
+    pub(super) fn wait_for(&self, time: Duration) {
+        self.place.lock().block_timeout = BlockTimeout::For(time);
     }
 
     /// Gives up the command. Returns the connection, if it has no calls in flight and may serve another caller.

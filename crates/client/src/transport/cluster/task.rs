@@ -29,7 +29,7 @@ use crate::reactor;
 use crate::reactor::TaskWaker;
 use crate::reactor::task_context::TaskContext;
 use crate::resp::request::blocking_commands;
-use crate::sys::{chance, now};
+use crate::sys::{chance, clock_ms, now};
 use crate::transport::health_checks::HealthChecks;
 use crate::transport::internal_requests::InternalRequests;
 use crate::transport::node::{Address, Node};
@@ -270,15 +270,24 @@ impl ClusterTask<'_> {
         self.retries.push(Retry { routed, at: now, why });
     }
 
-    /// Lets a blocking command that has come back from a node wait at the next one for the rest of its time, so that its call
-    /// ends in time.
+    /// Lets a blocking command that has come back from a node wait at the next one for the rest of its time. The time that it
+    /// was blocked does not count as one in which it waited for a server. If it waits without a limit, as much again is deducted
+    /// from the time that it had waited for a server before.
     fn shorten(&self, routed: &mut Routed, now: Instant) {
         let dedicated = routed.dedicated.and_then(|number| self.cluster.dedicated.lock().numbered(number));
-        let stay = dedicated.map_or(Duration::ZERO, |dedicated| dedicated.stay(now));
-        if let Some(bytes) = blocking_commands::shortened(&routed.bytes, routed.name, stay) {
-            self.cluster.pending.lock().resize(routed.bytes.len(), bytes.len());
-            routed.bytes = bytes.into();
+        let Some(dedicated) = dedicated else { return };
+        let mut given = dedicated.stay(now);
+        match blocking_commands::shortened(&routed.bytes, routed.name, given) {
+            Some((bytes, rest)) => {
+                self.cluster.pending.lock().resize(routed.bytes.len(), bytes.len());
+                routed.bytes = bytes.into();
+                dedicated.wait_for(rest);
+            }
+            None => given = given.saturating_mul(2),
         }
+        let passed_ms = clock_ms().wrapping_sub(routed.at_ms);
+        let given_ms = u32::try_from(given.as_millis()).unwrap_or(u32::MAX);
+        routed.at_ms = routed.at_ms.wrapping_add(passed_ms.min(given_ms));
     }
 
     /// Notes a new owner of a slot: requests for it go there from now on, behind those that are in flight to the last owner.
