@@ -223,7 +223,10 @@ impl Link {
                 self.end_runtime(&mut shared, false);
                 return Some(shared);
             }
-            if shared.may_write() && (shared.pipe.in_flight() == 0 || shared.pipe.queue.gathered() >= BURST_BYTES) {
+            if shared.may_write()
+                && ((shared.pipe.in_flight() == 0 && !shared.tasks.will_be_written)
+                    || shared.pipe.queue.gathered() >= BURST_BYTES)
+            {
                 shared = self.write(shared);
             }
             if shared.is_unwatched() {

@@ -409,9 +409,10 @@ impl Reads for Link {
             if large == RUNTIME_LARGE_MAX {
                 break;
             }
-            // Requests that were gathered during the flight may have no task that comes back to write them.
+            // Requests that were gathered during the flight may have no task that comes back to write them. If one does, its
+            // write has those of the tasks that are woken now too.
             let shared = self.shared.lock();
-            if shared.may_write() {
+            if shared.may_write() && !shared.tasks.will_be_written {
                 drop(self.write(shared));
             }
         }
