@@ -10,7 +10,7 @@
 //!
 //! - at once, if a caller outside of the runtime waits or sends: a thread, a callback, a task of another runtime;
 //! - at once, if the runtime ends, which the waker is told by the runtime;
-//! - after [`TICK_MAX`] at most, if bytes have arrived and the runtime did not read them: a task may hold it up, or nothing
+//! - after 20 ms at most, if bytes have arrived and the runtime did not read them: a task may hold it up, or nothing
 //!   drives it at the moment. Then more waits are required before the runtime reads again;
 //! - after a large reply, which would hold up the runtime, and whenever the socket is full or closing.
 //!

@@ -1,5 +1,5 @@
 //! The tasks of the application that wait for replies on a connection: whether they gather their requests, and whether all of
-//! them run in the same runtime, which may then read for them (`runtime_reader`).
+//! them run in the same runtime, which may then read for them (`runtime`).
 //!
 //! Pure data, under the lock of the link.
 
