@@ -42,17 +42,26 @@ impl RuntimeWatch {
             return (false, None);
         }
         if !shared.pipe.is_idle() {
+            if self.rests() {
+                self.at = now() + self.pause;
+            }
             self.idle_checks = 0;
         }
         if !was_on {
             (self.pause, self.at, self.idle_checks) = (TICK_MIN, now() + TICK_MIN, 0);
         }
-        (true, (self.idle_checks < IDLE_CHECKS_MAX).then(|| self.at.saturating_duration_since(now())))
+        (true, (!self.rests()).then(|| self.at.saturating_duration_since(now())))
+    }
+
+    /// Returns whether there are no checks until a request is sent. The check after a rest comes later than the reply to that
+    /// request, which the runtime reads.
+    fn rests(&self) -> bool {
+        self.idle_checks >= IDLE_CHECKS_MAX
     }
 
     /// Returns whether it is time for a check.
     pub(super) fn is_due(&self) -> bool {
-        self.is_on && self.at <= now() && !planted::has(Fault::TrustsRuntime)
+        self.is_on && !self.rests() && self.at <= now() && !planted::has(Fault::TrustsRuntime)
     }
 
     /// Notes the number of received bytes at a check. Returns whether the runtime may have left bytes unread: none were read
