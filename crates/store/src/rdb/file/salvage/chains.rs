@@ -110,11 +110,16 @@ fn evidence(parts: &mut Parts<'_>, begin: usize, mut stage: Stage, wants_readabl
 /// in front of records decide only between chains with the same records: a database whose size follows, and the head's parts.
 fn worth_of(part: Part, length: usize, stage: Stage, is_size_next: bool) -> u64 {
     match part {
-        Part::Record { is_readable, .. } => length.min(WORTH_MAX) as u64 + if is_readable { WORTH_READABLE } else { 0 },
+        Part::Record { is_readable, .. } => worth_of_record(is_readable, length),
         Part::Select(_) => u64::from(is_size_next),
         Part::About | Part::Function => u64::from(stage == Stage::Head),
         Part::Sizes(_) | Part::End => 0,
     }
+}
+
+/// Returns the worth of a record of this length as evidence.
+pub(super) fn worth_of_record(is_readable: bool, length: usize) -> u64 {
+    length.min(WORTH_MAX) as u64 + if is_readable { WORTH_READABLE } else { 0 }
 }
 
 /// Returns for each byte from `from` on, up to the last anchor, the best chain that begins there and ends at the first anchor

@@ -11,6 +11,8 @@
 //! 3. If all parts can be read, but fewer keys are there than the file announces, a damaged record has swallowed others and
 //!    ends where one of them ends. Chains inside of records that end where a record ends, and have as many records as are
 //!    missing, are kept as well.
+//! 4. If nearly all keys of the file are readable, records in a row whose keys are not were read by chance. Readable records
+//!    inside of them that end where the row ends are kept as well.
 //!
 //! Records inside of the first records behind a damage are kept too if they end where those end and their keys can be read.
 //! A record that was read without a fault is kept, even if another was found inside of it: which one is right cannot be told,
@@ -29,7 +31,7 @@ use super::super::limits::Limits;
 use super::super::rdb_type::Origin;
 use super::super::{VERSION_MAX, VERSION_VALKEY};
 use super::reader::SUMMED_FROM;
-use chains::{Stage, Way, find_anchor, ways};
+use chains::{Stage, Way, find_anchor, ways, worth_of_record};
 use parts::{Part, Parts};
 
 /// The length of the header.
@@ -165,6 +167,7 @@ struct Found {
     database: usize,
     key: u64,
     has_deadline: bool,
+    is_readable: bool,
     /// True if it lies inside of another.
     is_inner: bool,
 }
@@ -200,6 +203,9 @@ impl<'a> Search<'a> {
         search.close_database();
         if search.out.skipped.is_empty() && search.out.has_end && search.found.iter().all(|found| !found.is_inner) {
             search.look_inside();
+        }
+        if sum != Sum::Right && search.has_readable_keys() {
+            search.look_under_doubtful();
         }
         search.settle()
     }
@@ -316,7 +322,7 @@ impl<'a> Search<'a> {
             Part::Record { key, has_deadline, is_readable } => {
                 self.readable += usize::from(is_readable);
                 let database = self.database;
-                self.found.push(Found { bytes, database, key, has_deadline, is_inner });
+                self.found.push(Found { bytes, database, key, has_deadline, is_readable, is_inner });
             }
             Part::End => self.out.has_end = true,
         }
@@ -355,10 +361,29 @@ impl<'a> Search<'a> {
             let leapt = place(way.anchor - 1) - place(begin);
             anchors.binary_search(&begin).is_err() && way.records == missing + leapt
         };
-        let fitting: Vec<_> = inside.iter().filter(|(begin, way)| fits(**begin, way)).collect();
-        let most = fitting.iter().map(|(_, way)| way.worth).max();
+        // A chain that leaps over records has as many more, so only its worth beyond theirs counts.
+        let worth = |found: &Found| i64::try_from(worth_of_record(found.is_readable, found.bytes.len())).unwrap_or(0);
+        let mut worth_before = vec![0];
+        worth_before.extend(self.found.iter().scan(0, |sum, found| {
+            *sum += worth(found);
+            Some(*sum)
+        }));
+        let gain = |begin: usize, way: &Way| {
+            let leapt = worth_before[place(way.anchor - 1)] - worth_before[place(begin)];
+            i64::try_from(way.worth).unwrap_or(i64::MAX) - leapt
+        };
+        let (found, parts) = (&self.found, &mut self.parts);
+        // The same record without its deadline or its access clock is no other one.
+        let mut is_other = |begin: usize| match (parts.part(begin), &found[place(begin) - 1]) {
+            (Some((Part::Record { key, .. }, end)), around) => key != around.key || end != around.bytes.end,
+            _ => true,
+        };
+        let fitting = inside.iter().map(|(begin, way)| (*begin, *way));
+        let fitting = fitting.filter(|(begin, way)| fits(*begin, way) && is_other(*begin));
+        let fitting: Vec<_> = fitting.map(|(begin, way)| (begin, gain(begin, &way))).collect();
+        let most = fitting.iter().map(|(_, gain)| *gain).max();
         let mut begins: Vec<_> =
-            fitting.iter().filter(|(_, way)| Some(way.worth) == most).map(|(begin, _)| **begin).collect();
+            fitting.into_iter().filter(|(_, gain)| Some(*gain) == most).map(|(begin, _)| begin).collect();
         begins.sort_unstable();
         for begin in begins {
             self.database = self.found[place(begin).saturating_sub(1).min(anchors.len() - 2)].database;
@@ -370,6 +395,34 @@ impl<'a> Search<'a> {
                 }
                 at = end;
             }
+        }
+    }
+
+    /// Searches for readable records inside of records in a row that were probably read by chance, because their keys are not
+    /// readable as nearly all others are. The record before them may be the damaged one, and the one behind them may be
+    /// readable by chance too.
+    fn look_under_doubtful(&mut self) {
+        let path: Vec<&Found> = self.found.iter().filter(|found| !found.is_inner).collect();
+        let touches = |pair: [usize; 2]| match pair.map(|index| path.get(index)) {
+            [Some(one), Some(next)] => one.bytes.end == next.bytes.start,
+            _ => false,
+        };
+        let mut rows: Vec<(Range<usize>, usize)> = Vec::new();
+        let mut next = 0;
+        while let Some(length) = path[next..].iter().position(|found| !found.is_readable) {
+            let (mut first, mut last) = (next + length, next + length);
+            while touches([last, last + 1]) && !path[last + 1].is_readable {
+                last += 1;
+            }
+            next = last + 1;
+            first -= usize::from(first > 0 && touches([first - 1, first]));
+            last += usize::from(touches([last, last + 1]));
+            rows.push((path[first].bytes.start + 1..path[last].bytes.end, path[first].database));
+        }
+        for (row, database) in rows {
+            let inside = ways(&mut self.parts, row.start, &[row.end], Stage::Keys);
+            self.database = database;
+            self.take_inner(row, &inside);
         }
     }
 
