@@ -71,7 +71,8 @@ pub fn assert_same(replica: &Server, primary: &Server) {
     let kind = foreign.unwrap_or(Kind::Sleeve);
     let contents = |server: &Server| {
         let mut connection = server.connect();
-        peer::contents(kind, &mut |words| connection.command(words).expect("it answers"))
+        let lines = peer::contents(kind, &mut |words| connection.command(words).expect("it answers"));
+        lines.into_iter().map(|line| without_overflow(&line)).collect::<Vec<_>>()
     };
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
@@ -93,6 +94,18 @@ pub fn assert_same(replica: &Server, primary: &Server) {
         assert!(Instant::now() < deadline, "{counts:?} {differing:#?}\n{}", replica.log());
         thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Returns a line of [`peer::contents`] with the counters of a stream that have overflowed at 2^63 - 1. They are negative in the
+/// real servers and stay at that value in Sleeve (docs/differences.md).
+fn without_overflow(line: &str) -> String {
+    let mut is_count = false;
+    let words = line.split(' ').map(|word| {
+        let has_overflowed = is_count && word.starts_with('-');
+        is_count = matches!(word, "entries-added" | "entries-read");
+        if has_overflowed { "9223372036854775807" } else { word }
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Returns whether these lines of [`peer::contents`] describe a sorted set with scores that differ by the sign of a zero alone.
