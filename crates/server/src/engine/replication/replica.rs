@@ -366,7 +366,7 @@ impl Replica {
                     into.extend_from_slice(transfer.announcement().as_bytes());
                     return Next::Bytes;
                 }
-                let (before, allowed) = (*at, rate.allowed(limits.sync_rate, limits.now_ms));
+                let (before, allowed) = (*at, rate.allowed(limits.sync_rate, limits.now_ms).min(bytes_max));
                 match transfer.read(self.client.id, at, allowed, into) {
                     TransferRead::Bytes => {
                         rate.spend((*at - before) as usize);
