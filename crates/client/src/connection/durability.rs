@@ -106,7 +106,8 @@ fn review_waiting(link: &Link, done: &mut Completions) -> Option<Duration> {
     let late = |name: Name, level: Level| {
         let limit = Duration::from_millis(limit_ms.into());
         let message = format!(
-            "{name} was answered by {}, but not {level} within the command timeout of {limit:?}; whether it will be is unknown",
+            "{name} was answered by {}, but not {level} within the command timeout of {limit:?} (Config::command_timeout); \
+             whether it will be is unknown",
             link.config.endpoint
         );
         Error::new(ErrorKind::Timeout, Effect::Unknown, message)
