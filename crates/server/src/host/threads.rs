@@ -42,6 +42,15 @@ pub fn start_within<'scope, T: Send + 'scope>(
     Builder::new().name(name.to_owned()).spawn_scoped(scope, run)
 }
 
+/// Makes the calling thread one of background work (`SCHED_BATCH`): when it wakes, it does not take the processor from a thread
+/// that serves clients. It gets as much of the processors as before. A system that refuses leaves it as it is.
+pub fn give_way() {
+    // SAFETY: a `sched_param` consists of plain numbers, for which zero is a value.
+    let param: libc::sched_param = unsafe { std::mem::zeroed() };
+    // SAFETY: it reads the parameter, which lives until it returns, and 0 means the calling thread.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const param) };
+}
+
 /// A system that refuses threads, for tests: it refuses those that the calling thread wants to start.
 #[cfg(test)]
 pub mod refusal {

@@ -6,20 +6,16 @@
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
 
-use sleeve_rings::memory::Fresh;
-use sleeve_rings::patience::Patience;
-
+use super::busy_poll::BusyPoll;
 use super::epoll::Epoll;
 use super::event::{Event, Sending, Token, Waker};
 use super::listeners::listener::Listener;
 use super::shared_memory::{Pair, SharedMemory};
 use super::tokio::Tokio;
 use super::uring::Uring;
-use crate::host::clock;
 use crate::request::output::Output;
+use sleeve_rings::memory::Fresh;
 
 /// The carrier of the bytes of one worker.
 #[derive(Debug)]
@@ -220,10 +216,12 @@ impl Driver {
             Backend::Uring(driver) => driver.event(buffer),
             Backend::Tokio(driver) => driver.event(buffer),
         };
-        match &mut self.shared {
+        let event = match &mut self.shared {
             Some(shared) if !shared.is_empty() => shared.event(next, index, buffer),
             _ => next(buffer),
-        }
+        };
+        self.busy_poll.note(&event);
+        event
     }
 
     /// Switches [`Driver::receive_into`] on or off for a connection, if the driver can do that. Bytes that have arrived
@@ -371,79 +369,11 @@ fn pair_of(shared: &mut Option<Box<SharedMemory>>, token: Token) -> Option<&mut 
     shared.as_mut()?.get(token)
 }
 
-/// The longest busy poll, no matter how much a sleep costs.
-const POLL_MAX: Duration = Duration::from_micros(50);
-
-/// The length of a busy poll, in sleeps: the client may have to be woken first.
-const SLEEPS_A_POLL: u32 = 3;
-
-/// The assumed cost of a sleep before one was measured.
-const COST: Duration = Duration::from_micros(2);
-
-/// The sampling of sleeps: one in so many is measured.
-const MEASURED_ONE_OF: u32 = 32;
-
-/// Waiting for sockets: a busy poll for a moment, or a sleep until the kernel wakes the worker.
-///
-/// To sleep and to be woken costs a worker some microseconds of its processor's time, and on virtual machines, where the
-/// processor itself falls asleep, ten or more; the client waits even longer. A client that has its reply often sends the next
-/// request sooner than that. So a worker busy polls for as long as three sleeps cost it, which it measures now and then, and
-/// only as long as that finds events (`patience`). It yields between two polls, so that other threads can use its processor.
-#[derive(Debug)]
-struct BusyPoll {
-    patience: Patience,
-    /// The average cost of a sleep in processor time.
-    cost: Duration,
-    sleeps: u32,
-}
-
-impl Default for BusyPoll {
-    fn default() -> Self {
-        Self { patience: Patience::new(SLEEPS_A_POLL * COST), cost: COST, sleeps: 0 }
-    }
-}
-
-impl BusyPoll {
-    /// Waits by calls of `wait`, until there is an event or until the timeout; returns the number of events.
-    ///
-    /// # Errors
-    /// The errors of the kernel; an interruption is no error.
-    fn wait(&mut self, mut wait: impl FnMut(u64) -> io::Result<usize>, timeout_ms: u64) -> io::Result<usize> {
-        if timeout_ms == 0 {
-            return wait(timeout_ms);
-        }
-        if let Some(mut watch) = self.patience.begin() {
-            while watch.has_time() {
-                let count = wait(0)?;
-                if count > 0 {
-                    self.patience.found();
-                    return Ok(count);
-                }
-                thread::yield_now();
-            }
-        }
-        self.sleeps = self.sleeps.wrapping_add(1);
-        if self.sleeps.is_multiple_of(MEASURED_ONE_OF) { self.measure(|| wait(timeout_ms)) } else { wait(timeout_ms) }
-    }
-
-    /// Sleeps, and measures the processor time of that.
-    #[cold]
-    fn measure<T>(&mut self, sleep: impl FnOnce() -> T) -> T {
-        let (began, worked) = (clock::monotonic_ns(), clock::thread_cpu_ns());
-        let woken = sleep();
-        let (passed, cost) = (clock::monotonic_ns() - began, clock::thread_cpu_ns() - worked);
-        // If less time has passed, there was an event already, and this was no sleep.
-        if passed > 2 * cost {
-            self.cost = (self.cost * 7 + Duration::from_nanos(cost).min(POLL_MAX)) / 8;
-            self.patience.set_max((self.cost * SLEEPS_A_POLL).min(POLL_MAX));
-        }
-        woken
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
+    use std::thread;
+    use std::time::Duration;
 
     use super::*;
     use crate::net::tests::{drivers, output, unix_pair};
@@ -477,20 +407,6 @@ mod tests {
                 driver.wait(1).expect("it waits");
             }
             asking.join().expect("it was answered");
-        }
-    }
-
-    #[test]
-    fn what_sleeps_cost_is_measured_and_a_look_is_never_too_long() {
-        for kind in [DriverKind::Epoll, DriverKind::Uring] {
-            let (mut drivers, _) = Driver::create(kind, 1).expect("a driver");
-            drivers[0].set_busy_polling(false);
-            let mut busy_poll = BusyPoll::default();
-            while busy_poll.cost == COST {
-                assert_eq!(busy_poll.wait(|timeout_ms| drivers[0].wait(timeout_ms), 1).expect("it waits"), 0);
-            }
-            (0..64).for_each(|_| busy_poll.measure(|| thread::sleep(Duration::from_micros(1))));
-            assert!(busy_poll.cost <= POLL_MAX);
         }
     }
 }

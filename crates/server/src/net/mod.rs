@@ -8,6 +8,7 @@
 //! No code in `tokio` is specific to Linux, so it would be the choice on a system without epoll and io_uring. The rest of
 //! this crate is for Linux, and does not compile elsewhere; so no other system has ever run it.
 
+mod busy_poll;
 mod driver;
 mod epoll;
 mod event;

@@ -20,6 +20,7 @@ use crate::engine::readiness::Hindrance;
 use crate::host::clock;
 use crate::host::clock::Instant;
 use crate::host::log;
+use crate::host::threads;
 
 /// A guard that releases the waiters for a snapshot, even if its thread has panicked.
 struct Running<'a>(&'a Engine);
@@ -47,6 +48,7 @@ impl Snapshots {
     ) -> Result<(), Refusal> {
         let was_scheduled = self.register(purpose, now, when_done)?;
         let started = engine.detach_thread("snapshot", move |engine| {
+            threads::give_way();
             engine.persistence.snapshots.write(engine, purpose);
             engine.persistence.snapshots.write_scheduled(engine);
             Ok(())
