@@ -69,7 +69,7 @@ fn nobody_hears_anothers_answer(nodes: usize) {
 }
 
 /// Waits until all is answered and no byte of the bound is lost, for as long as there is progress. Returns the last metrics.
-/// (The servers' receive buffers are so small that the kernel may send them a few kilobytes in each fifth of a second.)
+/// (Under load, a connection with many kilobytes to send to the servers' small receive buffers has taken over 30 s.)
 fn until_all_is_answered(client: &Client) -> Vec<Metrics> {
     let (mut progress, mut since) = (0, Instant::now());
     loop {
