@@ -7,7 +7,7 @@
 //!
 //! A poll pays if it finds a client that was just answered: that one would have waited for the worker to wake. Requests of
 //! clients that come at their own time pay for no poll. At a steady rate of 50 clients the polls between their requests took a
-//! third of the worker's processor time, and no reply came much earlier. One thread.
+//! third of the worker's processor time. One thread.
 
 use std::io;
 use std::thread;
@@ -30,10 +30,11 @@ const COST: Duration = Duration::from_micros(2);
 /// The sampling of sleeps: one in so many is measured.
 const MEASURED_ONE_OF: u32 = 32;
 
-/// The number of requests whose connections a worker remembers. Of 50 clients at a steady rate, a third are among the last 16.
+/// The number of requests whose connections a worker remembers. With more, clients that come at their own
+/// time look as if they came back: of 50 clients, a third are among the last 16.
 const RECENT: usize = 4;
 
-/// Waiting for sockets: a busy poll for a moment, or a sleep until the kernel wakes the worker.
+/// The state of a worker's waits, which decides whether the next one begins with a poll.
 #[derive(Debug)]
 pub(super) struct BusyPoll {
     patience: Patience,

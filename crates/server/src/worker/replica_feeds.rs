@@ -24,8 +24,8 @@ use crate::net::Token;
 /// The number of bytes handed to a connection and not taken, above which it gets no more.
 const WINDOW_BYTES: usize = 256 << 10;
 
-/// The number of times in a row that a replica gets more bytes before the clients of the worker have their turn. They wait for
-/// about 0.1 ms each time: the kernel copies the bytes while the worker sends them.
+/// The number of times in a row that a replica gets more bytes before the clients of the worker have their turn. They wait
+/// while the kernel copies the bytes.
 const ROUNDS_MAX: usize = 2;
 
 /// A replica and its connection.

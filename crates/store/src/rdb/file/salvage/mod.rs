@@ -12,7 +12,7 @@
 //!    ends where one of them ends. Chains inside of records that end where a record ends, and have as many records as are
 //!    missing, are kept as well.
 //! 4. If nearly all keys of the file are readable, records in a row whose keys are not were read by chance. Readable records
-//!    inside of them that end where the row ends are kept as well.
+//!    inside of them, and of the records beside them, are kept as well if they end where the record behind the row ends.
 //!
 //! Records inside of the first records behind a damage are kept too if they end where those end and their keys can be read.
 //! A record that was read without a fault is kept, even if another was found inside of it: which one is right cannot be told,
