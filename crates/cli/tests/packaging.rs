@@ -17,9 +17,9 @@ const CALLS: &str = "\
     epoll_wait eventfd2 execve exit exit_group fchmod fchown fcntl fdatasync flock fstat fsync ftruncate futex \
     getcwd getdents64 getpeername getpid getrandom getsockname gettid io_uring_enter io_uring_register \
     io_uring_setup ioctl listen lseek madvise mkdir mmap mprotect munmap newfstatat open openat poll prctl pread64 \
-    prlimit64 read readlink recvfrom rename rseq rt_sigaction rt_sigprocmask sched_getaffinity sched_yield sendmsg \
-    sendto set_robust_list set_tid_address setsockopt shutdown sigaltstack socket socketpair statx sysinfo uname \
-    unlink write writev";
+    prlimit64 read readlink recvfrom rename rseq rt_sigaction rt_sigprocmask sched_getaffinity \
+    sched_setscheduler sched_yield sendmsg sendto set_robust_list set_tid_address setsockopt shutdown sigaltstack \
+    socket socketpair statx sysinfo uname unlink write writev";
 
 /// Runs systemd-analyze, where it is installed.
 fn analyze(arguments: &[&str]) -> Option<String> {
