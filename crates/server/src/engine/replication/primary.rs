@@ -92,14 +92,13 @@ pub fn dismiss_replica(engine: &Engine, replica: &Replica) {
 /// Aborts the file that is being written for replicas, if no replica needs it any more.
 pub(in crate::engine) fn give_up_unwanted_file(engine: &Engine) {
     let replicas = &engine.replication.replicas;
-    let is_of_use = |file: &Transfer| {
+    let is_unwanted = |file: &Transfer| {
         let waits = |replica: &Arc<Replica>| replica.waits_since_ms().is_some();
-        !file.takers().is_empty() || replicas.all().iter().any(waits) || engine.config.is_set(Opt::Save)
+        // As in Redis, the file is still written if there are save rules: a replica that connects before its end gets it at
+        // once.
+        file.takers().is_empty() && !replicas.all().iter().any(waits) && !engine.config.is_set(Opt::Save)
     };
-    // As in Redis, the file is still written if there are save rules: a replica that connects before its end gets it at once.
-    if replicas.file_being_written().is_some_and(|file| !is_of_use(&file)) {
-        engine.persistence.snapshots.abort_for_replicas();
-    }
+    replicas.give_up_file(is_unwanted, || engine.persistence.snapshots.abort_for_replicas());
 }
 
 /// Notes the offset that a replica has acknowledged, and answers the clients that wait for it.
@@ -247,17 +246,18 @@ pub fn restart_stream(engine: &Engine, why: &str) {
 /// Lets replicas that have just connected share the file that is being written for others.
 fn share_file(engine: &Engine) {
     let replicas = &engine.replication.replicas;
-    let Some(file) = replicas.file_being_written() else { return };
-    let may_share =
-        |replica: &&Arc<Replica>| replica.waits_since_ms().is_some() && replica.told.lock().form() == file.form;
-    for replica in replicas.all().iter().filter(may_share) {
-        let client = &replica.client;
-        let Some(follower) = engine.journal.follow(file.offset) else { return };
-        if replica.load(&file, Some(follower)) {
-            log::notice(&format!("Replica {} shares the snapshot that is being written", client.socket.address));
-            client.mailbox.post(Letter::Stream);
+    replicas.with_file(|file| {
+        let may_share =
+            |replica: &&Arc<Replica>| replica.waits_since_ms().is_some() && replica.told.lock().form() == file.form;
+        for replica in replicas.all().iter().filter(may_share) {
+            let client = &replica.client;
+            let Some(follower) = engine.journal.follow(file.offset) else { return };
+            if replica.load(file, Some(follower)) {
+                log::notice(&format!("Replica {} shares the snapshot that is being written", client.socket.address));
+                client.mailbox.post(Letter::Stream);
+            }
         }
-    }
+    });
 }
 
 /// Begins a snapshot for the replicas that wait for one, if they have waited for long enough or if there are enough of them.
@@ -439,6 +439,30 @@ mod tests {
             }
         });
         assert_eq!(least, waiting.len());
+    }
+
+    #[test]
+    fn a_file_that_is_being_given_up_is_not_shared() {
+        let engine = Engine::new(Config::default());
+        engine.journal.keep_backlog(1 << 20);
+        let file = Arc::new(Transfer::new((new_replication_id(&engine), 0), ReplicaForm::default(), None));
+        let (replicas, arriving) = (&engine.replication.replicas, Arc::new(Replica::new(&client(&engine))));
+        replicas.set_file(Some(&file));
+        std::thread::scope(|threads| {
+            let is_unwanted = |file: &Transfer| {
+                arriving.wait_for_snapshot(0);
+                replicas.enter(&arriving);
+                threads.spawn(|| share_file(&engine));
+                // The other thread gets time to take the file, which it must not.
+                for _ in 0..50 {
+                    std::thread::sleep(Duration::from_millis(1));
+                    assert!(file.takers().is_empty(), "a replica takes a file that is being given up");
+                }
+                true
+            };
+            replicas.give_up_file(is_unwanted, || ());
+        });
+        assert!(arriving.waits_since_ms().is_some() && file.takers().is_empty());
     }
 
     fn client(engine: &Engine) -> Arc<ClientInfo> {

@@ -112,9 +112,24 @@ impl Replicas {
         *self.file.lock() = file.cloned();
     }
 
-    /// Returns the snapshot file that is being written; nothing of it was sent yet.
-    pub fn file_being_written(&self) -> Option<Arc<Transfer>> {
-        self.file.lock().clone().filter(|file| file.is_being_written())
+    /// Calls `share` with the snapshot file that is being written, if there is one; nothing of it was sent yet. The file is
+    /// not given up before `share` returns.
+    pub fn with_file(&self, share: impl FnOnce(&Arc<Transfer>)) {
+        let file = self.file.lock();
+        if let Some(file) = file.as_ref().filter(|file| file.is_being_written()) {
+            share(file);
+        }
+    }
+
+    /// Gives up the snapshot file that is being written, if `is_unwanted` returns true for it, and calls `abort` then. The
+    /// lock is held meanwhile, so that no replica can get a file that has been given up, and that `abort` cannot hit a later
+    /// snapshot.
+    pub fn give_up_file(&self, is_unwanted: impl FnOnce(&Transfer) -> bool, abort: impl FnOnce()) {
+        let mut file = self.file.lock();
+        if file.as_ref().is_some_and(|file| file.is_being_written() && is_unwanted(file)) {
+            *file = None;
+            abort();
+        }
     }
 
     /// Returns how many replicas have applied the journal up to an offset.

@@ -239,6 +239,6 @@ mod tests {
         let begun = walk::begin(&engine, 0, |_| Ok(())).expect("it begins");
         let transfer = Arc::new(Transfer::new((engine.replication.ids.id(), 0), ReplicaForm::default(), None));
         assert_eq!(file_for_replicas(&engine, &transfer, begun), Err(ABORTED.to_owned()));
-        assert!(engine.replication.replicas.file_being_written().is_none());
+        engine.replication.replicas.with_file(|file| panic!("{file:?} is still being written"));
     }
 }
