@@ -109,12 +109,18 @@ impl Connection {
     fn receive(&mut self) -> io::Result<()> {
         self.received.drain(..std::mem::take(&mut self.taken));
         let mut chunk = [0; 64 * 1024];
-        let count = self.stream.read(&mut chunk)?;
-        if count == 0 {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection"));
+        loop {
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection")),
+                Ok(count) => {
+                    self.received.extend_from_slice(&chunk[..count]);
+                    return Ok(());
+                }
+                // A machine that is paused ends the wait of a socket with a timeout, though no time limit has passed.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
         }
-        self.received.extend_from_slice(&chunk[..count]);
-        Ok(())
     }
 }
 

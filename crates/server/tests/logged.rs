@@ -94,6 +94,7 @@ impl Conversation {
             match self.stream.read(&mut room) {
                 Ok(count) if count != 0 => self.received.extend_from_slice(&room[..count]),
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => panic!("nothing comes: {error}"),
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 _ => return None,
             }
         }

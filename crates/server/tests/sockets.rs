@@ -53,7 +53,12 @@ fn send(stream: &mut TcpStream, text: &str) {
 fn ask(stream: &mut TcpStream, text: &str) -> String {
     send(stream, text);
     let mut reply = vec![0; 65_536];
-    let length = stream.read(&mut reply).expect("a reply");
+    let length = loop {
+        match stream.read(&mut reply) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            read => break read.expect("a reply"),
+        }
+    };
     String::from_utf8_lossy(&reply[..length]).into_owned()
 }
 

@@ -147,11 +147,12 @@ fn exchange(server: &Server, bytes: &[u8]) -> std::io::Result<Vec<u8>> {
     stream.write_all(bytes)?;
     let (mut replies, mut chunk) = (Vec::new(), [0; 16 << 10]);
     while !replies.ends_with(format!("{MARK}\r\n").as_bytes()) {
-        let count = stream.read(&mut chunk)?;
-        if count == 0 {
-            break;
+        match stream.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(count) => replies.extend_from_slice(&chunk[..count]),
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
-        replies.extend_from_slice(&chunk[..count]);
     }
     Ok(replies)
 }

@@ -70,7 +70,10 @@ impl Raw {
             (&self.stream).write_all(bytes)?;
             let mut seen = 0;
             while seen < part.replies {
-                let length = (&self.stream).read(&mut self.chunk)?;
+                let length = match (&self.stream).read(&mut self.chunk) {
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    read => read?,
+                };
                 seen += self.count(&mut replies, length)?;
             }
             done += 1;
