@@ -254,7 +254,7 @@ const SOAKS: &[Soak] = &[
     Soak {
         name: "client-runtime",
         shows: "of so many calls of tasks that are let go while their runtime reads, none gets the answer of another",
-        test: &["--package", "sleeve", "--test", "outside", "runtime::tasks_that_are_cancelled"],
+        test: &["--package", "sleeve", "--features", "tokio", "--test", "outside", "runtime::tasks_that_are_cancelled"],
         size: Size::Count(1_000_000),
         env: &[],
     },

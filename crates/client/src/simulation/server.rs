@@ -259,12 +259,11 @@ impl Servers {
                 session.is_caching = self.trackers.remembers(session.number);
                 return session.say(if session.is_caching { "+OK\r\n" } else { "-ERR not in tracking mode\r\n" });
             }
-            ("CLIENT", _) => {
-                if words[1] == b"TRACKING" {
-                    self.trackers.track(session.number, session.node, words[3] == b"BCAST");
-                }
-                return session.say("+OK\r\n");
+            ("CLIENT", 4..) if words[1] == b"TRACKING" => {
+                let reply = self.trackers.track(session.number, session.node, words[3] == b"BCAST");
+                return session.say(reply);
             }
+            ("CLIENT", _) => return session.say("+OK\r\n"),
             ("CONFIG", _) => {
                 let head = if session.resp3 { "%1" } else { "*2" };
                 return session.say(&format!("{head}\r\n$9\r\ndatabases\r\n$2\r\n16\r\n"));

@@ -21,10 +21,13 @@ struct Tracker {
 }
 
 impl Trackers {
-    /// Begins to report changes to this connection to a node.
-    pub(super) fn track(&mut self, connection: u64, node: usize, broadcasts: bool) {
+    /// Begins to report changes to this connection to a node, and returns the reply. As in Redis, a connection that asks again
+    /// keeps its remembered keys, and is refused if it named its prefix before.
+    pub(super) fn track(&mut self, connection: u64, node: usize, broadcasts: bool) -> &'static str {
+        let is_known = self.0.contains_key(&connection);
         let (remembered, messages) = Default::default();
-        self.0.insert(connection, Tracker { node, broadcasts, remembered, messages });
+        self.0.entry(connection).or_insert(Tracker { node, broadcasts, remembered, messages });
+        if is_known && broadcasts { "-ERR Prefix 'c' overlaps with an existing prefix 'c'\r\n" } else { "+OK\r\n" }
     }
 
     /// Returns whether the keys that are read over this connection are remembered.
