@@ -116,7 +116,7 @@ impl Connection {
                     self.received.extend_from_slice(&chunk[..count]);
                     return Ok(());
                 }
-                // A machine that is paused ends the wait of a socket with a timeout, though no time limit has passed.
+                // A receive with a timeout is not restarted after the process was stopped for a moment.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }

@@ -289,7 +289,7 @@ pub fn exchange(mut stream: &Stream, requests: &[u8], count: usize) -> io::Resul
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
                 return Err(hung_up(stream, !received.is_empty(), error.kind()));
             }
-            // A process that is stopped and goes on (Ctrl-Z and fg, docker pause) ends the wait of a socket with a timeout.
+            // A stop of the process (Ctrl-Z and fg) ends a receive of the doctor, whose socket has a timeout.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             outcome => outcome?,
         };

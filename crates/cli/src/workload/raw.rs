@@ -70,10 +70,7 @@ impl Raw {
             (&self.stream).write_all(bytes)?;
             let mut seen = 0;
             while seen < part.replies {
-                let length = match (&self.stream).read(&mut self.chunk) {
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                    read => read?,
-                };
+                let length = (&self.stream).read(&mut self.chunk)?;
                 seen += self.count(&mut replies, length)?;
             }
             done += 1;

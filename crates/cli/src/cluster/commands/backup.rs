@@ -118,11 +118,10 @@ fn read_header(reader: &mut impl BufRead) -> io::Result<String> {
 fn copy_to_mark(reader: &mut impl Read, mark: &[u8], file: &mut File) -> io::Result<()> {
     let (mut kept, mut chunk) = (Vec::new(), vec![0; 1 << 16]);
     while !kept.ends_with(mark) {
-        let length = match reader.read(&mut chunk) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            read => read?,
-        };
+        let length = reader.read(&mut chunk)?;
+        if length == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
         kept.extend_from_slice(chunk.get(..length).unwrap_or_default());
         let ready = kept.len().saturating_sub(MARK_LENGTH);
         if !kept.ends_with(mark) {
