@@ -5,9 +5,11 @@
 //! request sooner than that. So a worker busy polls for as long as three sleeps cost it, which it measures now and then, and
 //! only as long as that pays (`patience`). It yields between two polls, so that other threads can use its processor.
 //!
-//! A poll pays if it finds a client that was just answered: that one would have waited for the worker to wake. Requests of
-//! clients that come at their own time pay for no poll. At a steady rate of 50 clients the polls between their requests took a
-//! third of the worker's processor time. One thread.
+//! A poll pays if it finds a client that was just answered, and if few clients send at present: that client would have waited
+//! for the worker to wake. Requests of clients that come at their own time pay for no poll: at a steady rate of 50 clients the
+//! polls between their requests took a third of the worker's processor time. If many clients send, one of them that comes
+//! back pays for no poll either, because the worker soon has others to serve: of 50 clients at 1,500,000 requests a second
+//! the polls took 15 % of the worker's processor time, and the requests took 17 us instead of 19. One thread.
 
 use std::io;
 use std::thread;
@@ -34,6 +36,9 @@ const MEASURED_ONE_OF: u32 = 32;
 /// time look as if they came back: of 50 clients, a third are among the last 16.
 const RECENT: usize = 4;
 
+/// The number of other connections' requests, of the last 32, with which polls still pay: few clients send.
+const STRANGERS_MAX: u32 = 4;
+
 /// The state of a worker's waits, which decides whether the next one begins with a poll.
 #[derive(Debug)]
 pub(super) struct BusyPoll {
@@ -41,6 +46,8 @@ pub(super) struct BusyPoll {
     /// The connections of the last requests, in a ring.
     recent: [Token; RECENT],
     requests: usize,
+    /// A bit for each of the last 32 requests, the newest lowest: set if its connection was not among the recent ones.
+    strangers: u32,
     /// True if the present events were found by a poll, and none of them has shown yet that it pays.
     is_in_question: bool,
     /// The average cost of a sleep in processor time.
@@ -51,7 +58,15 @@ pub(super) struct BusyPoll {
 impl Default for BusyPoll {
     fn default() -> Self {
         let patience = Patience::new(SLEEPS_A_POLL * COST);
-        Self { patience, recent: [Token::MAX; RECENT], requests: 0, is_in_question: false, cost: COST, sleeps: 0 }
+        Self {
+            patience,
+            recent: [Token::MAX; RECENT],
+            requests: 0,
+            strangers: 0,
+            is_in_question: false,
+            cost: COST,
+            sleeps: 0,
+        }
     }
 }
 
@@ -83,16 +98,17 @@ impl BusyPoll {
         if self.sleeps.is_multiple_of(MEASURED_ONE_OF) { self.measure(|| wait(timeout_ms)) } else { wait(timeout_ms) }
     }
 
-    /// Notes an event of the present wake-up. A poll has paid if it has found a request of a client that was just answered,
-    /// or a letter.
+    /// Notes an event of the present wake-up. A poll has paid if it has found a letter, or a request of a client that was just
+    /// answered while few clients send.
     #[inline]
     pub(super) fn note(&mut self, event: &Event) {
         let has_paid = match *event {
             Event::Received(token, _) | Event::Receivable(token) => {
-                let is_recent = self.is_in_question && self.recent.contains(&token);
+                let is_recent = self.recent.contains(&token);
                 self.recent[self.requests % RECENT] = token;
                 self.requests = self.requests.wrapping_add(1);
-                is_recent
+                self.strangers = self.strangers << 1 | u32::from(!is_recent);
+                self.is_in_question && is_recent && self.strangers.count_ones() <= STRANGERS_MAX
             }
             Event::Woken => self.is_in_question,
             _ => false,
@@ -154,6 +170,16 @@ mod tests {
         let mut busy_poll = BusyPoll::default();
         (0..=RECENT).for_each(|token| busy_poll.note(&Event::Received(token, 1)));
         assert!(!polls_after(&mut busy_poll, 0));
+    }
+
+    #[test]
+    fn a_client_that_comes_back_among_many_pays_for_no_poll() {
+        let mut busy_poll = BusyPoll::default();
+        (0..=STRANGERS_MAX as usize).for_each(|token| busy_poll.note(&Event::Received(token, 1)));
+        let last = STRANGERS_MAX as usize;
+        assert!(!polls_after(&mut busy_poll, last), "five clients have just sent");
+        (0..32).for_each(|_| busy_poll.note(&Event::Received(last, 1)));
+        while !polls_after(&mut busy_poll, last) {}
     }
 
     #[test]
