@@ -6,12 +6,19 @@
 
 use parking_lot::{Mutex, MutexGuard};
 use std::marker::PhantomData;
+use std::thread;
 use std::time::Duration;
 
 use super::shard::Shard;
 
 /// The most shards that a store can have.
 pub const SHARDS_MAX: usize = 256;
+
+/// The pause of background work between two tries to lock a shard. The kernel makes some 50 us of it.
+const PAUSE: Duration = Duration::from_micros(5);
+
+/// The number of tries after which background work waits in line for a shard: a millisecond or so.
+const TRIES_MAX: u32 = 20;
 
 /// A locked shard.
 pub type ShardGuard<'a> = MutexGuard<'a, Shard>;
@@ -28,6 +35,16 @@ impl ShardCell {
     #[inline]
     pub fn lock(&self) -> ShardGuard<'_> {
         self.0.lock()
+    }
+
+    pub fn lock_in_background(&self) -> ShardGuard<'_> {
+        for _ in 0..TRIES_MAX {
+            if let Some(shard) = self.try_lock() {
+                return shard;
+            }
+            thread::sleep(PAUSE);
+        }
+        self.lock()
     }
 
     #[inline]
@@ -202,6 +219,20 @@ mod tests {
         assert_eq!(*store.lock_free(set).set(), ShardSet::from_iter([1, 3]));
         drop(held);
         assert_eq!(*store.lock_free(set).set(), set);
+    }
+
+    #[test]
+    fn background_work_gets_a_shard_that_was_held_for_a_moment_or_for_long() {
+        let store = Store::new(Options { shards: 2, ..Options::new([0; 16]) });
+        for held in [Duration::ZERO, PAUSE * TRIES_MAX * 40] {
+            let guard = store.lock(1);
+            thread::scope(|scope| {
+                let background = scope.spawn(|| drop(store.lock_in_background(1)));
+                thread::sleep(held);
+                assert!(!background.is_finished(), "it has a shard that is held");
+                drop(guard);
+            });
+        }
     }
 
     #[test]

@@ -133,6 +133,14 @@ impl Store {
         self.shards[shard].lock()
     }
 
+    /// Locks one shard for background work. If another thread has it, tries again after a pause instead of waiting in line: a
+    /// worker that unlocks a shard has to wake the thread that waits in line for it, which takes the worker as long as
+    /// twenty requests, and beside a busy worker that would happen for every few keys of a snapshot. After a millisecond, waits
+    /// in line.
+    pub(crate) fn lock_in_background(&self, shard: usize) -> ShardGuard<'_> {
+        self.shards[shard].lock_in_background()
+    }
+
     /// Locks one shard unless another thread has it.
     #[inline]
     pub fn try_lock(&self, shard: usize) -> Option<ShardGuard<'_>> {

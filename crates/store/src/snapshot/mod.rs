@@ -202,7 +202,8 @@ impl Snapshot {
             }
             let name = open_value.key_now();
             let key = store.key(&name);
-            let (mut shard, began) = (store.lock_of(key.hash), (self.clock)());
+            let shard = store.shard_of(key.hash);
+            let (mut shard, began) = (store.lock_in_background(shard), (self.clock)());
             let has_moved = shard.capture_opened(key, open_value, &mut budget);
             drop(shard);
             self.note_hold(began);
@@ -213,7 +214,7 @@ impl Snapshot {
             return true;
         }
         while self.shard < store.shards() {
-            let (mut shard, began) = (store.lock(self.shard), (self.clock)());
+            let (mut shard, began) = (store.lock_in_background(self.shard), (self.clock)());
             let has_moved = shard.capture_more(&mut budget);
             drop(shard);
             self.note_hold(began);
