@@ -139,6 +139,7 @@ fn keep<R: Read>(engine: &Engine, store: &Store, file: &Mutex<File<'_, R>>, now:
         Access::Frequency(count) => key_clock::used(&engine.config, u32::from(count), now),
     };
     while file.lock().next_batch(engine, &mut batch) {
+        threads::yield_to_clients();
         // The snapshot's own properties, which precede the keys, have been read by now.
         let inserter = inserter.get_or_insert_with(|| {
             let now_ms = file.lock().now_ms;
@@ -154,6 +155,7 @@ fn keep<R: Read>(engine: &Engine, store: &Store, file: &Mutex<File<'_, R>>, now:
             }
             Err(error) => file.lock().fail(error),
         }
+        threads::yield_to_clients();
     }
 }
 

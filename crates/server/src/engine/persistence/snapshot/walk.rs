@@ -26,11 +26,15 @@ use crate::engine::replication::primary;
 use crate::engine::replication::resume;
 use crate::host::clock;
 use crate::host::clock::Instant;
+use crate::host::threads;
 use crate::host::waiting;
 
 /// The amount that is copied while a shard is held: a few microseconds of work. It is encoded before the next shard is taken,
 /// so that workers get their turn.
 const STEP: Budget = Budget { bytes: 8 << 10, pieces: 16 };
+
+/// The number of steps after which the thread yields its processor: some 50 us.
+const STEPS_A_YIELD: usize = 8;
 
 /// The number of bytes that are encoded before they are written.
 const WRITE_BYTES: usize = 1 << 20;
@@ -154,6 +158,7 @@ fn try_give_out(engine: &Engine, begun: Begun, form: SnapshotForm, write: &mut W
     let mut output = output::begin_output(engine, form, &snapshot, (offset, place), Instant::now())?;
     functions.iter().for_each(|code| output.function(code));
     let progress = &engine.persistence.snapshots.progress;
+    let mut steps = 0_usize;
     loop {
         if engine.persistence.snapshots.is_aborted() {
             return Err(ABORTED.into());
@@ -188,6 +193,10 @@ fn try_give_out(engine: &Engine, begun: Begun, form: SnapshotForm, write: &mut W
         delay_save(engine, output.keys_len() - keys_before);
         note_hold(engine, snapshot.longest_hold());
         hold_writers_behind_disk(engine);
+        steps += 1;
+        if steps.is_multiple_of(STEPS_A_YIELD) {
+            threads::yield_to_clients();
+        }
         match step {
             // An abort at the last moment counts too.
             Step::Done if engine.persistence.snapshots.is_aborted() => return Err(ABORTED.into()),
