@@ -2,8 +2,8 @@
 //!
 //! The thread that owns a client measures its requests and replies in flight after each batch and at every tick, and only
 //! while that option or `maxmemory` is set. The sum is one atomic, to which a thread adds the difference. If it is over the
-//! limit, the thread that notices this closes the largest clients, except those with CLIENT NO-EVICT. A chosen client is
-//! subtracted from the sum at once, so that two threads never choose for the same excess. Replicas are not counted and not
+//! limit, the thread that notices this closes the largest clients, except those with CLIENT NO-EVICT. A chosen client weighs
+//! nothing from then on, so that two threads never choose for the same excess. Replicas are not counted and not
 //! closed, as in Redis: their pending output has a limit of its own. Any thread.
 
 use std::cmp::Reverse;
@@ -77,21 +77,26 @@ impl ClientMemory {
         client.memory.weight.load(Ordering::Relaxed) == GONE
     }
 
-    /// Chooses the largest clients until the others fit, and subtracts them from the sum.
+    /// Chooses the largest clients until the others fit, and subtracts them from the sum. Adds the weights up itself: the sum
+    /// still has a client for a moment that another thread has just forgotten, and another one would go for the same excess.
     #[cold]
     pub fn choose(&self, clients: &ClientList, bytes_max: u64) -> Vec<Arc<ClientInfo>> {
-        let mut candidates = clients.all();
+        let weight_of = |client: Arc<ClientInfo>| (client.memory.weight.load(Ordering::Relaxed).max(0), client);
+        let mut candidates: Vec<_> = clients.all().into_iter().map(weight_of).collect();
+        let mut left = candidates.iter().map(|&(weight, _)| weight as u64).sum::<u64>();
         let stays = |client: &ClientInfo| {
             let flags = [&client.settings.no_evict, &client.roles.is_replica, &client.roles.is_primary];
             flags.iter().any(|flag| flag.load(Ordering::Relaxed))
         };
-        candidates.retain(|client| !stays(client));
-        candidates.sort_by_cached_key(|client| Reverse(client.memory.weight.load(Ordering::Relaxed)));
+        candidates.retain(|(_, client)| !stays(client));
+        candidates.sort_by_key(|&(weight, _)| Reverse(weight));
         let mut chosen = Vec::new();
-        for client in candidates {
-            if !self.exceeds(bytes_max) {
+        for (weight, client) in candidates {
+            if left <= bytes_max {
                 break;
             }
+            left -= weight as u64;
+            // If another thread has chosen it, its memory is on the way out too.
             if self.forget(&client) {
                 chosen.push(client);
             }
@@ -119,6 +124,24 @@ mod tests {
         assert!(memory.choose(&clients, 0).is_empty());
         memory.weigh(&client);
         assert_eq!(memory.sum(), 0);
+    }
+
+    /// Checks the moment in which another thread has marked a client as gone and has not subtracted it yet.
+    #[test]
+    fn no_client_goes_for_one_that_another_thread_is_forgetting() {
+        let (clients, memory) = (ClientList::default(), ClientMemory::default());
+        let enter = |bytes: usize| {
+            let socket =
+                ClientSocket { address: "a:1".into(), local_address: "b:1".into(), descriptor: -1, is_tls: false };
+            let client = clients.enter(socket, Arc::new(Mailbox::new(|| ())), 0);
+            client.memory.input.store(bytes, Ordering::Relaxed);
+            memory.weigh(&client);
+            client
+        };
+        let (_small, large) = (enter(1_000), enter(1 << 20));
+        large.memory.weight.store(GONE, Ordering::Relaxed);
+        assert!(memory.exceeds(1 << 20));
+        assert!(memory.choose(&clients, 1 << 20).is_empty());
     }
 
     #[test]
