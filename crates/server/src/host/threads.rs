@@ -51,9 +51,9 @@ pub fn give_way() {
     unsafe { libc::sched_setscheduler(0, libc::SCHED_BATCH, &raw const param) };
 }
 
-/// Lets the threads that wait for this processor run first. A thread of background work calls this every 0.1 ms or so: Linux lets
-/// a running thread go on for some 3 ms before a worker or a client that wakes on its processor, even if another processor is
-/// idle.
+/// Lets the threads that wait for this processor run first. A thread of background work calls this between its steps, because
+/// Linux lets a running thread go on for some 3 ms before a worker or a client that wakes on its processor, even if another
+/// processor is idle.
 #[inline]
 pub fn yield_to_clients() {
     std::thread::yield_now();

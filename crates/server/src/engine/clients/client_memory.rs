@@ -3,8 +3,8 @@
 //! The thread that owns a client measures its requests and replies in flight after each batch and at every tick, and only
 //! while that option or `maxmemory` is set. The sum is one atomic, to which a thread adds the difference. If it is over the
 //! limit, the thread that notices this closes the largest clients, except those with CLIENT NO-EVICT. A chosen client weighs
-//! nothing from then on, so that two threads never choose for the same excess. Replicas are not counted and not
-//! closed, as in Redis: their pending output has a limit of its own. Any thread.
+//! nothing from then on, so that two threads never choose for the same excess. Replicas are not counted and not closed, as in
+//! Redis: their pending output has a limit of its own. Any thread.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -77,8 +77,9 @@ impl ClientMemory {
         client.memory.weight.load(Ordering::Relaxed) == GONE
     }
 
-    /// Chooses the largest clients until the others fit, and subtracts them from the sum. Adds the weights up itself: the sum
-    /// still has a client for a moment that another thread has just forgotten, and another one would go for the same excess.
+    /// Chooses the largest clients until the others fit, and subtracts them from the sum. Adds the weights up itself, because
+    /// another thread that forgets a client subtracts it from the sum a moment later, and a second client would be closed for
+    /// the same excess.
     #[cold]
     pub fn choose(&self, clients: &ClientList, bytes_max: u64) -> Vec<Arc<ClientInfo>> {
         let weight_of = |client: Arc<ClientInfo>| (client.memory.weight.load(Ordering::Relaxed).max(0), client);
@@ -111,11 +112,15 @@ mod tests {
     use crate::engine::clients::client_info::ClientSocket;
     use crate::messaging::mail::Mailbox;
 
+    fn enter(clients: &ClientList) -> Arc<ClientInfo> {
+        let socket = ClientSocket { address: "a:1".into(), local_address: "b:1".into(), descriptor: -1, is_tls: false };
+        clients.enter(socket, Arc::new(Mailbox::new(|| ())), 0)
+    }
+
     #[test]
     fn a_replica_weighs_nothing_and_stays() {
         let (clients, memory) = (ClientList::default(), ClientMemory::default());
-        let socket = ClientSocket { address: "a:1".into(), local_address: "b:1".into(), descriptor: -1, is_tls: false };
-        let client = clients.enter(socket, Arc::new(Mailbox::new(|| ())), 0);
+        let client = enter(&clients);
         client.memory.output.store(1 << 20, Ordering::Relaxed);
         memory.weigh(&client);
         assert!(memory.sum() > 1 << 20);
@@ -130,15 +135,13 @@ mod tests {
     #[test]
     fn no_client_goes_for_one_that_another_thread_is_forgetting() {
         let (clients, memory) = (ClientList::default(), ClientMemory::default());
-        let enter = |bytes: usize| {
-            let socket =
-                ClientSocket { address: "a:1".into(), local_address: "b:1".into(), descriptor: -1, is_tls: false };
-            let client = clients.enter(socket, Arc::new(Mailbox::new(|| ())), 0);
+        let weighed = |bytes: usize| {
+            let client = enter(&clients);
             client.memory.input.store(bytes, Ordering::Relaxed);
             memory.weigh(&client);
             client
         };
-        let (_small, large) = (enter(1_000), enter(1 << 20));
+        let (_small, large) = (weighed(1_000), weighed(1 << 20));
         large.memory.weight.store(GONE, Ordering::Relaxed);
         assert!(memory.exceeds(1 << 20));
         assert!(memory.choose(&clients, 1 << 20).is_empty());
@@ -147,17 +150,15 @@ mod tests {
     #[test]
     fn the_largest_go_until_the_others_fit() {
         let (clients, memory) = (ClientList::default(), ClientMemory::default());
-        let enter = |bytes: usize, stays: bool| {
-            let socket =
-                ClientSocket { address: "a:1".into(), local_address: "b:1".into(), descriptor: -1, is_tls: false };
-            let client = clients.enter(socket, Arc::new(Mailbox::new(|| ())), 0);
+        let weighed = |bytes: usize, stays: bool| {
+            let client = enter(&clients);
             client.memory.input.store(bytes, Ordering::Relaxed);
             client.settings.no_evict.store(stays, Ordering::Relaxed);
             memory.weigh(&client);
             client.id
         };
         let [small, stays, large, larger] =
-            [enter(1_000, false), enter(1 << 20, true), enter(100_000, false), enter(200_000, false)];
+            [weighed(1_000, false), weighed(1 << 20, true), weighed(100_000, false), weighed(200_000, false)];
         let own = 4 * size_of::<ClientInfo>() as u64;
         let ids = |chosen: Vec<Arc<ClientInfo>>| chosen.iter().map(|client| client.id).collect::<Vec<_>>();
         assert_eq!(ids(memory.choose(&clients, (1 << 20) + 301_000 + own)), [0; 0]);
